@@ -1,0 +1,56 @@
+"""The exceptions a caller may catch; each message says what was expected, what came, what to do.
+
+RegardError
+├── InputError            a value that the function cannot take      (also a ValueError)
+│   ├── ShapeError        tensors whose sizes do not fit together
+│   ├── NotFiniteError    NaN or infinity where a number is needed
+│   └── UnknownNameError  a name that is not in the catalog          (also a LookupError)
+└── FileError             a file that is missing, broken or foreign  (also an OSError)
+"""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+__all__ = [
+    "FileError",
+    "InputError",
+    "NotFiniteError",
+    "RegardError",
+    "ShapeError",
+    "UnknownNameError",
+]
+
+
+class RegardError(Exception):
+    """The base of every error that `regard` raises on purpose."""
+
+
+class InputError(RegardError, ValueError):
+    """A value that the function cannot take."""
+
+
+class ShapeError(InputError):
+    """Tensors whose sizes do not fit together."""
+
+
+class NotFiniteError(InputError):
+    """NaN or infinity where a number is needed."""
+
+
+class UnknownNameError(InputError, LookupError):
+    """A name that is not known; the message names the nearest one that is.
+
+    >>> from regard.errors import UnknownNameError
+    >>> str(UnknownNameError("mechanism", "adittive", ["additive", "dot"]))
+    "no mechanism 'adittive'; did you mean 'additive'? Known: additive, dot"
+    """
+
+    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+        known = list(known)
+        near = get_close_matches(name, known, n=1, cutoff=0.5)
+        hint = f" did you mean {near[0]!r}?" if near else ""
+        super().__init__(f"no {kind} {name!r};{hint} Known: {', '.join(known)}")
+
+
+class FileError(RegardError, OSError):
+    """A file that is missing, broken or of another format."""

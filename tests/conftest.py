@@ -1,0 +1,36 @@
+"""Shapes in annotations are checked while testing; seeds are fixed."""
+
+import os
+import sys
+import types
+from collections.abc import Iterator
+from functools import partial
+
+import jaxtyping
+import pytest
+from beartype import BeartypeConf, beartype
+
+# Some virtual machines announce AMX and then refuse it: torch cannot multiply in half precision.
+os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16")
+
+if os.environ.get("REGARD_CHECK_SHAPES", "1") == "1":
+    # The compiler cannot look through the checks: `make test` runs tests/compiled without them.
+    checks = types.ModuleType("regard_checks")
+    checks.check = partial(beartype, conf=BeartypeConf(is_pep484_tower=True))
+    sys.modules["regard_checks"] = checks
+    jaxtyping.install_import_hook("regard", "regard_checks.check")
+
+
+@pytest.fixture(autouse=True)
+def _seed() -> None:
+    import torch
+
+    torch.manual_seed(0)
+
+
+@pytest.fixture
+def unchecked() -> Iterator[None]:
+    """For tests of our own messages: without it the annotations would speak first."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
