@@ -1,0 +1,103 @@
+"""Additive scores, v . tanh(a + b) for all pairs, without a tanh for each pair.
+
+tanh(x) = 1 - 2 r with r = 1 / (1 + e^2x), and e^2(a+b) = e^2a e^2b: two exponentials for each
+vector instead of one tanh for each query x key x hidden. The exponents are shifted for each hidden
+unit by the middle of a's range; while that range is moderate, a product that overflows or vanishes
+does so only where r is 0 or 1 to the last bit. Where the range is wider, and where there are so
+few queries that the exponentials of the keys cost as much as the pairs, tanh itself is used.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+A = Float[Tensor, "row query hidden"]
+B = Float[Tensor, "row key hidden"]
+V = Float[Tensor, " hidden"]
+Block = Float[Tensor, "row query key hidden"]
+Where = tuple[slice, slice, slice]
+
+_BLOCK = 1 << 19  # elements of query x key x hidden held at a time: they stay in the cache
+_QUERIES = 16  # of a block
+_FEW = 4
+_HALF_RANGE = (
+    20.0  # e^(2 * 20) is far from float32's limits, and tanh(44 - 20) is 1 to the last bit
+)
+
+
+def additive_scores(
+    a: Float[Tensor, "batch head query hidden"], b: Float[Tensor, "batch head key hidden"], v: V
+) -> Float[Tensor, "batch head query key"]:
+    """v . tanh(a_i + b_j) for each query i and key j; memory for a block, not for all pairs."""
+    if torch.compiler.is_compiling():  # the compiler fuses tanh into the sum and holds nothing
+        return (torch.tanh(a[..., :, None, :] + b[..., None, :, :]) * v).sum(dim=-1)
+    scores: Tensor = _AdditiveScores.apply(a.flatten(0, 1), b.flatten(0, 1), v)  # type: ignore[no-untyped-call]
+    return scores.view(*a.shape[:-1], b.shape[-2])
+
+
+class _AdditiveScores(torch.autograd.Function):
+    """The scores; the backward pass makes the blocks again instead of keeping them."""
+
+    @staticmethod
+    def forward(ctx: Any, a: A, b: B, v: V) -> Float[Tensor, "row query key"]:
+        ctx.save_for_backward(a, b, v)
+        left, right, plain = _prepared(a, b)
+        scores = left.new_empty(*a.shape[:2], b.shape[1])
+        twice = v.to(left.dtype) * -2.0
+        for row, query, key in _blocks(a, b):
+            scores[row, query, key] = _rest(left[row, query], right[row, key], plain) @ twice
+        return scores.add_(v.to(left.dtype).sum()).to(a.dtype)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Float[Tensor, "row query key"]) -> tuple[A, B, V]:
+        """With t = tanh: dt/dx = 1 - t^2 = 4 r (1 - r)."""
+        a, b, v = ctx.saved_tensors
+        left, right, plain = _prepared(a, b)
+        gradient = gradients[0].to(left.dtype)
+        to_a, to_b = torch.zeros_like(left), torch.zeros_like(right)
+        to_v = gradient.sum().expand_as(v).clone()
+        for row, query, key in _blocks(a, b):
+            r, g = _rest(left[row, query], right[row, key], plain), gradient[row, query, key]
+            to_v -= 2.0 * (g.reshape(-1) @ r.reshape(-1, r.shape[-1]))
+            r = torch.addcmul(r, r, r, value=-1.0)
+            to_a[row, query] += (g[..., None, :] @ r).squeeze(-2)
+            to_b[row, key] += (g.mT[..., None, :] @ r.transpose(1, 2)).squeeze(-2)
+        slope = 4.0 * v.to(left.dtype)
+        return (to_a * slope).to(a.dtype), (to_b * slope).to(b.dtype), to_v.to(v.dtype)
+
+
+def _prepared(a: A, b: B) -> tuple[A, B, bool]:
+    """What `_rest` joins: shifted exponentials, or a and b themselves (True) where tanh is used."""
+    if a.element_size() < 4:
+        a, b = a.float(), b.float()
+    if a.shape[1] < _FEW:
+        return a, b, True
+    low, high = a.amin(dim=(0, 1)), a.amax(dim=(0, 1))
+    if not bool(((high - low) / 2 <= _HALF_RANGE).all()):
+        return a, b, True
+    middle = (low + high) / 2
+    return torch.exp(2.0 * (a - middle)), torch.exp(2.0 * (b + middle)), False
+
+
+def _rest(left: A, right: B, plain: bool) -> Block:
+    """r = (1 - tanh) / 2 of each pair of a block."""
+    left, right = left[:, :, None], right[:, None]
+    if plain:
+        return torch.tanh(left + right).mul_(-0.5).add_(0.5)
+    one = torch.ones((), dtype=left.dtype, device=left.device)
+    return torch.addcmul(one, left, right).reciprocal_()
+
+
+def _blocks(a: A, b: B) -> Iterator[Where]:
+    """Cuts all pairs into blocks, several rows at once where a row is small."""
+    (rows, queries, hidden), keys = a.shape, b.shape[1]
+    query = min(queries, _QUERIES)
+    key = max(1, min(keys, _BLOCK // (query * hidden)))
+    row = max(1, _BLOCK // (query * key * hidden)) if (query, key) == (queries, keys) else 1
+    for r in range(0, rows, row):
+        for i in range(0, queries, query):
+            for j in range(0, keys, key):
+                yield slice(r, r + row), slice(i, i + query), slice(j, j + key)

@@ -1,0 +1,14 @@
+"""What the catalog holds: one entry for each mechanism, family after family."""
+
+from regard.attention.entries import heads, normalizers, positions, reach, scores
+from regard.attention.entry import Catalog
+
+catalog = Catalog(
+    (
+        *scores.ENTRIES,
+        *normalizers.ENTRIES,
+        *reach.ENTRIES,
+        *positions.ENTRIES,
+        *heads.ENTRIES,
+    )
+)

@@ -1,0 +1,78 @@
+"""Attention with learned projections."""
+
+from regard.attention.entries.words import PROJECTED, ROWS, VASWANI
+from regard.attention.entry import Entry, Sizes, Text
+from regard.attention.heads import MultiHeadAttention, SingleHeadAttention
+
+
+def _grouped(sizes: Sizes, key_heads: int) -> MultiHeadAttention:
+    return MultiHeadAttention(sizes.dim, sizes.heads, key_heads=key_heads, key_dim=sizes.key_dim)
+
+
+def _half(heads: int) -> int:
+    return heads // 2 if heads % 2 == 0 else 1
+
+
+ENTRIES = (
+    Entry(
+        "single-head",
+        "heads",
+        formula="attend(x W_Q, y W_K, y W_V)",
+        paper=VASWANI + ", section 3.2.1",
+        year=2017,
+        time="O(n m d + (n + m) d²)",
+        memory=ROWS,
+        summary=Text(
+            "One head with learned projections between two sequences of different widths.",
+            "单头注意力：两侧序列宽度可不同，投影可学习。",
+        ),
+        make=lambda sizes: SingleHeadAttention(sizes.dim, sizes.key_dim, sizes.dim),
+    ),
+    Entry(
+        "multi-head",
+        "heads",
+        formula="Concat(head₁ … head_h) W_O",
+        paper=VASWANI + ", section 3.2.2",
+        year=2017,
+        time="O(n m d + (n + m) d²)",
+        memory=ROWS,
+        summary=Text(
+            "Several heads side by side, each looking for something else.",
+            "多个头并行，各自关注不同的东西。",
+        ),
+        make=lambda sizes: _grouped(sizes, sizes.heads),
+        breaks=PROJECTED,
+    ),
+    Entry(
+        "grouped-query",
+        "heads",
+        formula="head h reads key head ⌊h / g⌋",
+        paper="Ainslie et al.: GQA, section 2.2",
+        year=2023,
+        time="O(n m d + (n + m) d²)",
+        memory="a cache g times smaller than multi-head",
+        summary=Text(
+            "Groups of query heads share one head of keys and values.",
+            "若干查询头共用一组键和值。",
+        ),
+        make=lambda sizes: _grouped(sizes, _half(sizes.heads)),
+        aliases=("gqa",),
+        breaks=PROJECTED,
+    ),
+    Entry(
+        "multi-query",
+        "heads",
+        formula="all heads read one key head",
+        paper="Shazeer: Fast transformer decoding, section 3",
+        year=2019,
+        time="O(n m d + (n + m) d²)",
+        memory="a cache h times smaller than multi-head",
+        summary=Text(
+            "All query heads share one head of keys and values: the smallest cache.",
+            "所有查询头共用一个键值头：缓存最小。",
+        ),
+        make=lambda sizes: _grouped(sizes, 1),
+        aliases=("mqa",),
+        breaks=PROJECTED,
+    ),
+)

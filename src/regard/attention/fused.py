@@ -1,0 +1,40 @@
+"""Softmax over inner products by torch's fused kernel, called so that the mask saves work."""
+
+import torch
+import torch.nn.functional as F
+
+from regard.attention.banded import attend_band
+from regard.attention.sliced import Context, Kernel, Key, Query, Value, slices
+from regard.attention.terms import Terms
+from regard.masks import causal
+
+_CELLS = 1 << 22  # a mask of more cells than this is made in slices
+
+
+def attend_fused(query: Query, key: Key, value: Value, terms: Terms, kernel: Kernel) -> Context:
+    """softmax(scale q . k + bias) v over the seen keys, never holding query x key numbers."""
+    width = value.shape[-1]
+    if query.shape[-1] == width or query.device.type != "cpu":
+        return _planned(query, key, value, terms, kernel)
+    # torch's kernel for CPUs is fused for one width only; columns of zeros change nothing
+    wide = max(query.shape[-1], width)
+    query, key = (F.pad(side, (0, wide - side.shape[-1])) for side in (query, key))
+    value = F.pad(value, (0, wide - width))
+    return _planned(query, key, value, terms, kernel)[..., :width]
+
+
+def _planned(query: Query, key: Key, value: Value, terms: Terms, kernel: Kernel) -> Context:
+    whole = terms.area(range(query.shape[2]), key.shape[2], query.device)
+    band, rest = terms.mask.split()
+    if rest is None and terms.bias is None:
+        if band.covers(whole):
+            return kernel(query, key, value)
+        if band == causal() and terms.offset == 0:
+            return kernel(query, key, value, is_causal=True)
+        if band.left is not None and band.right is not None:
+            return attend_band(query, key, value, terms, kernel)
+    cells = len(whole.rows) * len(whole.columns)
+    if cells <= _CELLS or torch.compiler.is_compiling():
+        return kernel(query, key, value, terms.dense(whole, query.dtype))
+    rows = range(0, len(whole.rows), max(1, _CELLS // len(whole.columns)))
+    return torch.cat(slices(query, key, value, terms, kernel, rows), dim=2)

@@ -1,0 +1,108 @@
+"""The door of the attention room: what comes in is checked once, and given its four axes."""
+
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from regard.errors import InputError, NotFiniteError, ShapeError
+
+Queries = Float[Tensor, "*batch query query_dim"]
+Keys = Float[Tensor, "*shared key key_dim"]  # heads may be fewer than those of the queries
+Values = Float[Tensor, "*shared key dim"]
+
+
+class Inputs(NamedTuple):
+    """Query, key and value with the axes batch, head, length, dim."""
+
+    query: Float[Tensor, "batch head query query_dim"]
+    key: Float[Tensor, "batch key_head key key_dim"]
+    value: Float[Tensor, "batch key_head key dim"]
+
+
+def admit(query: Queries, key: Keys, value: Values) -> Inputs:
+    """The inputs with four axes; two are (length dim), three (batch length dim)."""
+    sides = {"query": query, "key": key, "value": value}
+    for name, side in sides.items():
+        if not 2 <= side.dim() <= 4:
+            raise ShapeError(
+                f"{name} should have the axes (length dim), (batch length dim) or "
+                f"(batch head length dim), got {side.dim()} of them: {tuple(side.shape)}"
+            )
+        if 0 in side.shape:
+            raise InputError(
+                f"{name} is empty, its shape is {tuple(side.shape)}; attention needs at least one "
+                "query, one key and one number in each"
+            )
+    if not query.dim() == key.dim() == value.dim():
+        raise ShapeError(f"query, key and value should have as many axes, got {_shapes(sides)}")
+    if not query.dtype == key.dtype == value.dtype or not query.is_floating_point():
+        types = ", ".join(f"{name} {side.dtype}" for name, side in sides.items())
+        raise InputError(f"query, key and value should share one floating-point type, got {types}")
+    inputs = Inputs(*(_four_axes(side) for side in sides.values()))
+    _check_sizes(inputs, sides)
+    return inputs
+
+
+def lower(context: Tensor, axes: int) -> Tensor:
+    """A result with four axes as one that has those of the inputs."""
+    if axes == 4:
+        return context
+    return context[:, 0] if axes == 3 else context[0, 0]
+
+
+def check_finite(result: Tensor, inputs: Inputs) -> None:
+    """Raise a NotFiniteError if the result is spoilt by NaN or infinity, and say where it began.
+
+    Two sums, on CPU only: elsewhere they would make the device wait. The query is summed too,
+    since a fused kernel may take a row of NaN for one that sees nothing.
+    """
+    if torch.compiler.is_compiling() or result.device.type != "cpu":
+        return
+    try:
+        spoilt = bool((result.detach().sum() + inputs.query.detach().sum()).isnan())
+    except RuntimeError:  # inside torch.func's transforms a tensor has no one value
+        return
+    if spoilt:
+        _name_the_spoiler(inputs)
+
+
+def _name_the_spoiler(inputs: Inputs) -> None:
+    for name, side in inputs._asdict().items():
+        bad = ~side.detach().isfinite()
+        if bad.any():
+            place = bad.nonzero()[0].tolist()
+            axes = zip(("batch", "head", "position", "dim"), place, strict=True)
+            where = ", ".join(f"{axis} {index}" for axis, index in axes)
+            raise NotFiniteError(
+                f"{name} should hold finite numbers, got {side[tuple(place)].item()} at {where} "
+                f"({int(bad.sum())} in all); look at what made it"
+            )
+    raise NotFiniteError(
+        "query, key and value are finite, yet the result is not: a parameter is NaN, or a score "
+        f"is too large for {inputs.query.dtype}; look at the parameters, or scale the inputs down"
+    )
+
+
+def _four_axes(side: Tensor) -> Tensor:
+    if side.dim() == 4:
+        return side
+    return side[:, None] if side.dim() == 3 else side[None, None]
+
+
+def _check_sizes(inputs: Inputs, sides: dict[str, Tensor]) -> None:
+    query, key, value = inputs
+    if not query.shape[0] == key.shape[0] == value.shape[0]:
+        raise ShapeError(f"query, key and value should have one batch size, got {_shapes(sides)}")
+    if key.shape[1:3] != value.shape[1:3]:
+        raise ShapeError(f"there should be a value for each key, got {_shapes(sides)}")
+    if query.shape[1] % key.shape[1]:
+        raise ShapeError(
+            f"the {query.shape[1]} heads of the query should be a multiple of the "
+            f"{key.shape[1]} heads of the key"
+        )
+
+
+def _shapes(sides: dict[str, Tensor]) -> str:
+    return ", ".join(f"{name} {tuple(side.shape)}" for name, side in sides.items())

@@ -1,0 +1,228 @@
+"""A mechanism composes score, normalizer, mask and bias; `attend` and `weights` apply it."""
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.overrides import handle_torch_function, has_torch_function
+
+from regard.attention.fused import attend_fused
+from regard.attention.hard import Choice, Hard
+from regard.attention.inputs import Inputs, Keys, Queries, Values, admit, check_finite, lower
+from regard.attention.normalizers import Normalizer, Softmax
+from regard.attention.scores import InnerProductScore, ScaledDotScore, Score
+from regard.attention.sliced import Kernel
+from regard.attention.terms import Terms
+from regard.errors import InputError
+from regard.masks import Bias, Mask, everything
+
+Contexts = Float[Tensor, "*batch query dim"]
+Rows = Float[Tensor, "batch head query key"]
+
+_SCORES = 1 << 21  # how many are held at a time where there is no fused form
+
+
+class Mechanism(nn.Module):
+    """How a query turns keys and values into a context: normalizer(score(q, K) + bias) V, masked.
+
+    Every piece can be exchanged. The bias may be a module that gives one when called, such as
+    RelativePositions. `dropout` is that of the weights while training (Vaswani et al. 2017, 5.4).
+
+    >>> import torch
+    >>> from regard.attention import DotScore, Mechanism, Sparsemax
+    >>> from regard.masks import causal
+    >>> sparse = Mechanism(DotScore(), Sparsemax(), mask=causal())
+    >>> x = torch.eye(3)
+    >>> sparse(x, x, x).tolist()
+    [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
+    """
+
+    def __init__(
+        self,
+        score: Score | None = None,
+        normalizer: Normalizer | None = None,
+        *,
+        mask: Mask | None = None,
+        bias: Bias | nn.Module | None = None,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        if not 0.0 <= dropout < 1.0:
+            raise InputError(f"Mechanism expected a dropout from 0 to below 1, got {dropout}")
+        if dropout and isinstance(normalizer, Hard):
+            raise InputError("hard attention has one weight to drop; build it with dropout=0")
+        self.score = ScaledDotScore() if score is None else score
+        self.normalizer = Softmax() if normalizer is None else normalizer
+        self.mask = everything() if mask is None else mask
+        self.bias = bias
+        self.dropout = dropout
+
+    def forward(
+        self, query: Queries, key: Keys, value: Values, mask: Mask | None = None
+    ) -> Contexts:
+        """The context of each query: `attend` with this mechanism."""
+        return attend(query, key, value, self, mask)
+
+    def terms(self, mask: Mask | None, bias: Bias | None, offset: int) -> Terms:
+        """The mask and bias of a call joined to the mechanism's own."""
+        own = self.bias() if isinstance(self.bias, nn.Module) else self.bias
+        if own is not None:
+            bias = own if bias is None else own + bias
+        return Terms(self.mask if mask is None else self.mask & mask, bias, offset)
+
+    def scores(self, inputs: Inputs, terms: Terms, rows: range) -> Rows:
+        """The scores of some rows, with the bias, and minus infinity where a key is not seen."""
+        query, key = inputs.query[:, :, rows.start : rows.stop], _ungrouped(inputs.key, inputs)
+        area = terms.area(rows, key.shape[2], key.device)
+        return terms.applied(self.score(query, key), area)
+
+    def weigh(self, inputs: Inputs, terms: Terms, rows: range) -> Rows:
+        """The weights of some rows."""
+        weights: Rows = self.normalizer(self.scores(inputs, terms, rows))
+        return weights
+
+    def mix(self, inputs: Inputs, terms: Terms, rows: range) -> Float[Tensor, "batch head row dim"]:
+        """The context of some rows."""
+        value = _ungrouped(inputs.value, inputs)
+        if self.dropout and self.training:
+            return F.dropout(self.weigh(inputs, terms, rows), self.dropout) @ value
+        return self.normalizer.mix(self.scores(inputs, terms, rows), value)
+
+    def context(self, inputs: Inputs, terms: Terms) -> Float[Tensor, "batch head query dim"]:
+        """The context of all rows, fused where score and normalizer allow it, else in blocks."""
+        if isinstance(self.score, InnerProductScore) and type(self.normalizer) is Softmax:
+            query, key, scale = self.score.factors(inputs.query, inputs.key)
+            kernel = Kernel(scale, self.dropout if self.training else 0.0)
+            return attend_fused(query, key, inputs.value, terms, kernel)
+        return self.in_blocks(inputs, terms)
+
+    def in_blocks(self, inputs: Inputs, terms: Terms) -> Float[Tensor, "batch head query dim"]:
+        """The context of all rows, some rows at a time."""
+        batch, heads, queries, _ = inputs.query.shape
+        step = max(1, _SCORES // (batch * heads * inputs.key.shape[2]))
+        if step >= queries or torch.compiler.is_compiling():
+            return self.mix(inputs, terms, range(queries))
+        blocks = (range(i, min(i + step, queries)) for i in range(0, queries, step))
+        return torch.cat([self.mix(inputs, terms, rows) for rows in blocks], dim=2)
+
+    def extra_repr(self) -> str:
+        """The pieces that are not modules."""
+        bias = f", bias={self.bias}" if isinstance(self.bias, Bias) else ""
+        return f"mask={self.mask}{bias}" + (f", dropout={self.dropout}" if self.dropout else "")
+
+
+SCALED_DOT = Mechanism()
+
+
+def attend(
+    query: Queries,
+    key: Keys,
+    value: Values,
+    mechanism: Mechanism = SCALED_DOT,
+    mask: Mask | None = None,
+    *,
+    bias: Bias | None = None,
+    offset: int = 0,
+) -> Contexts:
+    """The context of each query: the values mixed by its weights.
+
+    Two axes are (length, dim), three (batch, length, dim), four (batch, head, length, dim); the
+    key may have fewer heads than the query, shared by groups. Query i stands at position
+    offset + i. A TorchFunctionMode sees this call whole instead of what happens inside.
+
+    >>> import torch, regard
+    >>> value = torch.tensor([[3.0], [6.0], [9.0]])
+    >>> regard.attend(torch.zeros(1, 4), torch.zeros(3, 4), value).tolist()
+    [[6.0]]
+    """
+    if has_torch_function((query, key, value)):
+        context: Contexts = handle_torch_function(
+            attend,
+            (query, key, value),
+            query,
+            key,
+            value,
+            mechanism,
+            mask,
+            bias=bias,
+            offset=offset,
+        )
+        return context
+    inputs, terms = _admitted(query, key, value, mechanism, mechanism.terms(mask, bias, offset))
+    result = mechanism.context(inputs, terms)
+    check_finite(result, inputs)
+    return lower(result, query.dim())
+
+
+def weights(
+    query: Queries,
+    key: Keys,
+    mechanism: Mechanism = SCALED_DOT,
+    mask: Mask | None = None,
+    *,
+    bias: Bias | None = None,
+    offset: int = 0,
+) -> Float[Tensor, "*batch query key"]:
+    """How much each query looks at each key, as a dense tensor: query x key numbers per head.
+
+    >>> import torch, regard
+    >>> from regard.masks import causal
+    >>> regard.weights(torch.zeros(2, 4), torch.zeros(2, 4), mask=causal()).tolist()
+    [[1.0, 0.0], [0.5, 0.5]]
+    """
+    inputs, terms = _admitted(query, key, key, mechanism, mechanism.terms(mask, bias, offset))
+    result = mechanism.weigh(inputs, terms, range(inputs.query.shape[2]))
+    check_finite(result, inputs)
+    return lower(result, query.dim())
+
+
+def choose(
+    query: Queries,
+    key: Keys,
+    value: Values,
+    mechanism: Mechanism,
+    mask: Mask | None = None,
+    *,
+    generator: torch.Generator | None = None,
+    offset: int = 0,
+) -> Choice:
+    """What hard attention chose, with its log-probability for REINFORCE (Xu et al. 2015, eq. 12).
+
+    >>> import torch, regard
+    >>> from regard.attention import DotScore, Hard, Mechanism
+    >>> hard = Mechanism(DotScore(), Hard()).eval()
+    >>> x = torch.eye(2)
+    >>> regard.choose(x, x, x, hard).index.tolist()
+    [0, 1]
+    """
+    if not isinstance(mechanism.normalizer, Hard):
+        raise InputError(
+            "choose expected a mechanism with the normalizer Hard or StraightThrough, got "
+            f"{type(mechanism.normalizer).__name__}; use attend"
+        )
+    inputs, terms = _admitted(query, key, value, mechanism, mechanism.terms(mask, None, offset))
+    scores = mechanism.scores(inputs, terms, range(inputs.query.shape[2]))
+    choice = mechanism.normalizer.choose(scores, _ungrouped(inputs.value, inputs), generator)
+    check_finite(choice.log_probability, inputs)
+    axes = query.dim()
+    return Choice(
+        lower(choice.context, axes), lower(choice.index, axes), lower(choice.log_probability, axes)
+    )
+
+
+def _admitted(
+    query: Tensor, key: Tensor, value: Tensor, mechanism: Mechanism, terms: Terms
+) -> tuple[Inputs, Terms]:
+    inputs = admit(query, key, value)
+    mechanism.score.check(query.shape[-1], key.shape[-1])
+    batch, heads, queries, _ = inputs.query.shape
+    terms.mask.check(batch, heads, queries, inputs.key.shape[2])
+    if terms.bias is not None:
+        terms.bias.check(batch, heads, queries, inputs.key.shape[2])
+    return inputs, terms
+
+
+def _ungrouped(side: Tensor, inputs: Inputs) -> Tensor:
+    """Keys or values with a head for each head of the queries."""
+    groups = inputs.query.shape[1] // side.shape[1]
+    return side if groups == 1 else side.repeat_interleave(groups, dim=1)
