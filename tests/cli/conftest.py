@@ -1,0 +1,39 @@
+"""The command line run inside the test's own process, and as a process of its own."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from regard.cli import main
+
+NEUTRAL = {"REGARD_LANG": None, "LANG": "C", "FORCE_COLOR": None, "TTY_COMPATIBLE": None}
+
+
+@pytest.fixture
+def run() -> Callable[..., Result]:
+    def invoke(*args: str, width: int = 80, **environment: str) -> Result:
+        env = {**NEUTRAL, "COLUMNS": str(width), **environment}
+        return CliRunner().invoke(main, args, env=env)
+
+    return invoke
+
+
+@pytest.fixture
+def spawn() -> Callable[..., subprocess.Popen[str]]:
+    def start(*command: str, **settings: Any) -> subprocess.Popen[str]:
+        env = {name: value for name, value in os.environ.items() if name not in NEUTRAL}
+        return subprocess.Popen(
+            [sys.executable, *command],
+            env=env | {"COLUMNS": "80", "PYTHONIOENCODING": "utf-8"} | settings.pop("env", {}),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            encoding="utf-8",
+            **settings,
+        )
+
+    return start
