@@ -3,6 +3,7 @@ import torch
 
 import regard
 from regard.attention import DotScore, Hard, Mechanism, StraightThrough
+from regard.attention.hard import best
 from regard.masks import causal, explicit
 
 QUERIES, KEYS, DIM, VALUE_DIM = 3, 5, 7, 11
@@ -121,3 +122,13 @@ def test_weights_are_one_hot_when_evaluating(normalizer):
     assert torch.equal(
         weights, torch.nn.functional.one_hot((query @ key.T).argmax(-1), KEYS).double()
     )
+
+
+@pytest.mark.parametrize("keys", [1, 63, 127, 128, 129, 191, 192, 300])
+def test_the_best_key_is_the_first_of_equals_however_long_the_row(keys):
+    scores = torch.randint(0, 9, (2, 3, 11, keys)).double()
+    scores[0, 0, 0] = -torch.inf
+    picked = best(scores)
+    expected = scores.argmax(dim=-1)
+    assert torch.equal(picked.index, expected.masked_fill(picked.blind, int(picked.index[0, 0, 0])))
+    assert picked.blind.nonzero().tolist() == [[0, 0, 0]]

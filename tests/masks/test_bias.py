@@ -60,6 +60,14 @@ def test_a_bias_survives_the_way_to_disk_and_back():
     assert masks.restore(bias.state()) == bias
 
 
+def test_a_part_is_the_bias_of_one_example_s_rectangle():
+    tensor = masks.tensor_bias(torch.randn(2, 3, 5, 7))
+    bias = masks.alibi(3) + masks.t5_buckets(torch.randn(8, 3), far=20) + tensor
+    part = masks.Part(1, range(2, 5), range(1, 6))
+    dense = bias.within(part).dense(3, 5, offset=4 + part.moved)
+    torch.testing.assert_close(dense, bias.dense(5, 7, offset=4)[1:, :, 2:5, 1:6])
+
+
 @pytest.mark.parametrize(
     ("bias", "message"),
     [

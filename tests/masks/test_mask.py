@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import reference
 from regard import masks
 from regard.errors import InputError, ShapeError, UnknownNameError
-from regard.masks import Area
+from regard.masks import Area, Part
 
 BATCH, HEADS, QUERIES, KEYS = 2, 3, 5, 7
 
@@ -80,6 +80,16 @@ def test_a_cut_is_a_rectangle_of_the_whole(mask, row, column):
     sizes = (BATCH, HEADS, QUERIES - row, KEYS - column)
     whole = mask.dense(QUERIES, KEYS, offset=2).expand(BATCH, HEADS, QUERIES, KEYS)
     assert torch.equal(mask.cut(area).expand(sizes), whole[..., row:, column:])
+
+
+@given(any_mask, st.integers(0, 1), st.integers(0, QUERIES - 1), st.integers(0, KEYS - 1))
+@settings(max_examples=60, deadline=None)
+def test_a_part_is_the_mask_of_one_example_s_rectangle(mask, example, row, column):
+    part = Part(example, range(row, QUERIES), range(column, KEYS))
+    whole = mask.dense(QUERIES, KEYS, offset=2).expand(BATCH, HEADS, QUERIES, KEYS)
+    sizes = (QUERIES - row, KEYS - column)
+    dense = mask.within(part).dense(*sizes, offset=2 + part.moved).expand(1, HEADS, *sizes)
+    assert torch.equal(dense, whole[example : example + 1, :, row:, column:])
 
 
 @given(side, side, st.integers(-3, 9))

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from regard.attention.normalizers import Normalizer, Scores, Weights, softmax
@@ -32,31 +32,30 @@ class Hard(Normalizer):
     REINFORCE needs (Williams 1992), or use StraightThrough.
     """
 
-    def pick(
-        self, scores: Scores, generator: torch.Generator | None = None
-    ) -> Int[Tensor, "batch head query"]:
+    def pick(self, scores: Scores, generator: torch.Generator | None = None) -> "Picked":
         """The key that each query looks at."""
         if self.training:
             scores = scores + gumbel_noise(scores, generator)
-        return scores.argmax(dim=-1)
+        return best(scores)
 
     def forward(self, scores: Scores) -> Weights:
         """One for the chosen key, zero for the others."""
-        return one_hot(scores, self.pick(scores))
+        return self.pick(scores).one_hot(scores)
 
     def mix(self, scores: Scores, value: Values) -> Contexts:
         """The chosen values themselves, without a product."""
-        return gather(scores, self.pick(scores), value)
+        return self.pick(scores).gather(value)
 
     def choose(
         self, scores: Scores, value: Values, generator: torch.Generator | None = None
     ) -> Choice:
         """The choice with its log-probability, through which the scores can be trained."""
-        index = self.pick(scores, generator)
-        log = torch.log_softmax(scores.masked_fill(_empty(scores), 0.0), dim=-1)
-        log = log.gather(-1, index[..., None]).masked_fill(_empty(scores), 0.0)
-        index = index.masked_fill(_empty(scores)[..., 0], -1)
-        return Choice(gather(scores, index.clamp_min(0), value), index, log[..., 0])
+        picked = self.pick(scores, generator)
+        blind = picked.blind[..., None]
+        log = torch.log_softmax(scores.masked_fill(blind, 0.0), dim=-1)
+        log = log.gather(-1, picked.index[..., None]).masked_fill(blind, 0.0)
+        index = picked.index.masked_fill(picked.blind, -1)
+        return Choice(picked.gather(value), index, log[..., 0])
 
 
 class StraightThrough(Hard):
@@ -80,7 +79,7 @@ class StraightThrough(Hard):
             return super().forward(scores)
         scores = scores + gumbel_noise(scores)
         soft = softmax(scores / self.temperature)
-        return one_hot(scores, scores.argmax(dim=-1)) + soft - soft.detach()
+        return best(scores).one_hot(scores) + soft - soft.detach()
 
     def mix(self, scores: Scores, value: Values) -> Contexts:
         """The chosen values; while training as a product, so that the gradient reaches all."""
@@ -97,17 +96,42 @@ def gumbel_noise(scores: Scores, generator: torch.Generator | None = None) -> Sc
     return -waiting.clamp_min(torch.finfo(scores.dtype).tiny).log()
 
 
-def one_hot(scores: Scores, index: Int[Tensor, "batch head query"]) -> Weights:
-    """One at the index of each row, zero elsewhere and in rows that see nothing."""
-    weights = torch.zeros_like(scores).scatter(-1, index[..., None], 1.0)
-    return weights.masked_fill(_empty(scores), 0.0)
+@dataclass(frozen=True)
+class Picked:
+    """One key for each query, and which queries are blind: they see none."""
+
+    index: Int[Tensor, "batch head query"]
+    blind: Bool[Tensor, "batch head query"]
+
+    def one_hot(self, scores: Scores) -> Weights:
+        """One at the picked key of each row, zero elsewhere."""
+        weights = torch.zeros_like(scores).scatter(-1, self.index[..., None], 1.0)
+        return weights.masked_fill(self.blind[..., None], 0.0)
+
+    def gather(self, value: Values) -> Contexts:
+        """The value of the picked key of each row."""
+        chosen = self.index[..., None].expand(-1, -1, -1, value.shape[-1])
+        return value.gather(2, chosen).masked_fill(self.blind[..., None], 0.0)
 
 
-def gather(scores: Scores, index: Int[Tensor, "batch head query"], value: Values) -> Contexts:
-    """The value at the index of each row, zeros for rows that see nothing."""
-    chosen = index[..., None].expand(-1, -1, -1, value.shape[-1])
-    return value.gather(2, chosen).masked_fill(_empty(scores), 0.0)
+def best(scores: Scores) -> Picked:
+    """The key with the highest score of each row, the first of equals.
+
+    torch finds a maximum far faster than its place: the place is sought only within the run of
+    keys that holds the maximum.
+    """
+    scores = scores.detach()
+    keys = scores.shape[-1]
+    if keys < 2 * _RUN:
+        highest = scores.max(dim=-1)
+        return Picked(highest.indices, highest.values == -torch.inf)
+    runs = [scores[..., : keys - keys % _RUN].unflatten(-1, (-1, _RUN)).amax(dim=-1)]
+    if keys % _RUN:
+        runs.append(scores[..., keys - keys % _RUN :].amax(dim=-1, keepdim=True))
+    highest = torch.cat(runs, dim=-1).max(dim=-1)
+    start = (highest.indices * _RUN).clamp_max(keys - _RUN)[..., None]
+    run = scores.gather(-1, start + torch.arange(_RUN, device=scores.device))
+    return Picked(start[..., 0] + run.argmax(dim=-1), highest.values == -torch.inf)
 
 
-def _empty(scores: Scores) -> Tensor:
-    return (scores == -torch.inf).all(dim=-1, keepdim=True)
+_RUN = 64

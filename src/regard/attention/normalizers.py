@@ -121,7 +121,7 @@ class AdaptiveEntmax(Normalizer):
 
 def softmax(scores: Float[Tensor, "*row key"]) -> Float[Tensor, "*row key"]:
     """The softmax of each row; a row of minus infinities becomes zeros, in both directions."""
-    empty = (scores == -torch.inf).all(dim=-1, keepdim=True)
+    empty = scores.detach().amax(dim=-1, keepdim=True) == -torch.inf
     return torch.softmax(scores.masked_fill(empty, 0.0), dim=-1).masked_fill(empty, 0.0)
 
 

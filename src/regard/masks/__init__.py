@@ -18,12 +18,13 @@ from regard.masks.mask import (
     segments,
     window,
 )
-from regard.masks.value import Area, restore
+from regard.masks.value import Area, Part, restore
 
 __all__ = [
     "Area",
     "Bias",
     "Mask",
+    "Part",
     "Window",
     "alibi",
     "causal",

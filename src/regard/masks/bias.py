@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.errors import InputError, ShapeError
-from regard.masks.value import Area, Value, fit_broadcast, four_axes, sizes_of
+from regard.masks.value import Area, Part, Value, fit_broadcast, four_axes, sizes_of
 
 Added = Float[Tensor, "batch head query key"]
 
@@ -92,6 +92,10 @@ class TensorBias(Bias):
     def check(self, batch: int, heads: int, queries: int, keys: int) -> None:
         """Each axis is of size one or that of the call."""
         fit_broadcast("the bias", self.added.shape, (batch, heads, queries, keys))
+
+    def within(self, part: Part) -> "TensorBias":
+        """The part of the tensor."""
+        return TensorBias(part.of(self.added))
 
     def __repr__(self) -> str:
         return f"tensor_bias({sizes_of(self.added)})"

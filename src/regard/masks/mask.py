@@ -10,7 +10,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from regard.errors import InputError, ShapeError
-from regard.masks.value import Area, Value, fit, fit_broadcast, four_axes, sizes_of
+from regard.masks.value import Area, Part, Value, fit, fit_broadcast, four_axes, sizes_of
 
 Seen = Bool[Tensor, "batch head query key"]
 
@@ -129,6 +129,11 @@ class Lengths(Mask):
         """One length for each example."""
         fit("lengths", self.sizes.shape, "batch", (batch,))
 
+    def within(self, part: Part) -> "Lengths":
+        """The length of the example, counted from the part's first column."""
+        sizes = self.sizes[part.example : part.example + 1]
+        return Lengths(sizes - part.columns.start)
+
     def __repr__(self) -> str:
         return f"lengths({self.sizes.tolist()})"
 
@@ -146,6 +151,10 @@ class Padding(Mask):
     def check(self, batch: int, heads: int, queries: int, keys: int) -> None:
         """One truth value for each key of each example."""
         fit("padding", self.real.shape, "batch key", (batch, keys))
+
+    def within(self, part: Part) -> "Padding":
+        """The example's columns."""
+        return Padding(part.of(self.real[:, None, None])[:, 0, 0])
 
     def __repr__(self) -> str:
         return f"padding({sizes_of(self.real)}, {int((~self.real).sum())} padded)"
@@ -168,6 +177,11 @@ class Segments(Mask):
         fit("query segments", self.query.shape, "batch query", (batch, queries))
         fit("key segments", self.key.shape, "batch key", (batch, keys))
 
+    def within(self, part: Part) -> "Segments":
+        """The example's rows and columns."""
+        query, key = self.query[:, None, :, None], self.key[:, None, None]
+        return Segments(part.of(query)[:, 0, :, 0], part.of(key)[:, 0, 0])
+
     def __repr__(self) -> str:
         return f"segments({sizes_of(self.query)}, {sizes_of(self.key)})"
 
@@ -185,6 +199,10 @@ class Explicit(Mask):
     def check(self, batch: int, heads: int, queries: int, keys: int) -> None:
         """Each axis is of size one or that of the call."""
         fit_broadcast("the explicit mask", self.seen.shape, (batch, heads, queries, keys))
+
+    def within(self, part: Part) -> "Explicit":
+        """The part of the tensor."""
+        return Explicit(part.of(self.seen))
 
     def __repr__(self) -> str:
         return f"explicit({sizes_of(self.seen)})"

@@ -2,7 +2,7 @@
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import torch
 from jaxtyping import Int
@@ -11,6 +11,7 @@ from torch import Tensor
 from regard.errors import ShapeError, UnknownNameError
 
 State = dict[str, Any]
+V = TypeVar("V", bound="Value")
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,29 @@ class Area:
         return dense.to(device=self.device)
 
 
+@dataclass(frozen=True)
+class Part:
+    """One example of a call, and a run of its rows and of its columns.
+
+    Seen from the part, the call's offset grows by `moved`: rows and columns count from its corner.
+    """
+
+    example: int
+    rows: range
+    columns: range
+
+    @property
+    def moved(self) -> int:
+        """How much further the part's first row stands from its first column."""
+        return self.rows.start - self.columns.start
+
+    def of(self, dense: Tensor) -> Tensor:
+        """The part of a tensor with the axes batch, head, query, key, some perhaps of size one."""
+        if dense.shape[0] > 1:
+            dense = dense[self.example : self.example + 1]
+        return Area(self.rows, self.columns, device=dense.device).of(dense)
+
+
 class Value:
     """A frozen value that compares by content and can be written as plain data."""
 
@@ -66,6 +90,10 @@ class Value:
             for value in part if isinstance(part, tuple) else (part,):
                 if isinstance(value, Value):
                     value.check(batch, heads, queries, keys)
+
+    def within(self: V, part: Part) -> V:
+        """This value as a part of the call sees it, at the offset that the part has moved."""
+        return type(self)(**{name: _parted(each, part) for name, each in self.fields().items()})
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Value) or type(self) is not type(other):
@@ -135,6 +163,12 @@ def _decode(part: Any) -> Any:
     if isinstance(part, dict):
         return restore(part)
     return tuple(_decode(each) for each in part) if isinstance(part, list) else part
+
+
+def _parted(each: Any, part: Part) -> Any:
+    if isinstance(each, tuple):
+        return tuple(_parted(one, part) for one in each)
+    return each.within(part) if isinstance(each, Value) else each
 
 
 def _same(mine: Any, theirs: Any) -> bool:
