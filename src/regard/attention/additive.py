@@ -20,7 +20,7 @@ V = Float[Tensor, " hidden"]
 Block = Float[Tensor, "row query key hidden"]
 Where = tuple[slice, slice, slice]
 
-_BLOCK = 1 << 19  # elements of query x key x hidden held at a time: they stay in the cache
+_BLOCK = 1 << 18  # elements of query x key x hidden held at a time: they stay in the cache
 _QUERIES = 16  # of a block
 _FEW = 4
 _HALF_RANGE = (
@@ -62,9 +62,9 @@ class _AdditiveScores(torch.autograd.Function):
         for row, query, key in _blocks(a, b):
             r, g = _rest(left[row, query], right[row, key], plain), gradient[row, query, key]
             to_v -= 2.0 * (g.reshape(-1) @ r.reshape(-1, r.shape[-1]))
-            r = torch.addcmul(r, r, r, value=-1.0)
-            to_a[row, query] += (g[..., None, :] @ r).squeeze(-2)
-            to_b[row, key] += (g.mT[..., None, :] @ r.transpose(1, 2)).squeeze(-2)
+            bent = torch.addcmul(r, r, r, value=-1.0).mul_(g[..., None])
+            to_a[row, query] += bent.sum(dim=2)
+            to_b[row, key] += bent.sum(dim=1)
         slope = 4.0 * v.to(left.dtype)
         return (to_a * slope).to(a.dtype), (to_b * slope).to(b.dtype), to_v.to(v.dtype)
 

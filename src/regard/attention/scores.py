@@ -45,7 +45,7 @@ class InnerProductScore(Score):
     def forward(self, query: Query, key: Key) -> Scores:
         """The scale times every inner product."""
         query, key, scale = self.factors(query, key)
-        return scale * (query @ key.mT)
+        return (scale * query) @ key.mT
 
 
 class DotScore(InnerProductScore):
