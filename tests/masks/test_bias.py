@@ -66,6 +66,8 @@ def test_a_part_is_the_bias_of_one_example_s_rectangle():
     part = masks.Part(1, range(2, 5), range(1, 6))
     dense = bias.within(part).dense(3, 5, offset=4 + part.moved)
     torch.testing.assert_close(dense, bias.dense(5, 7, offset=4)[1:, :, 2:5, 1:6])
+    some = masks.Part(1, range(5), range(7), heads=(2, 0))
+    torch.testing.assert_close(bias.within(some).dense(5, 7), bias.dense(5, 7)[1:, [2, 0]])
 
 
 @pytest.mark.parametrize(

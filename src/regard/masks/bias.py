@@ -53,6 +53,12 @@ class Alibi(Bias):
             "ALiBi", torch.Size((1, len(self.slopes), 1, 1)), (batch, heads, queries, keys)
         )
 
+    def within(self, part: Part) -> "Alibi":
+        """The slopes of the part's heads."""
+        if part.heads is None or len(self.slopes) == 1:
+            return self
+        return Alibi(tuple(self.slopes[head] for head in part.heads))
+
     def __repr__(self) -> str:
         return f"alibi({len(self.slopes)})"
 
@@ -74,6 +80,12 @@ class T5Buckets(Bias):
         """One column for each head."""
         sizes = torch.Size((1, self.table.shape[1], 1, 1))
         fit_broadcast("the bucket table", sizes, (batch, heads, queries, keys))
+
+    def within(self, part: Part) -> "T5Buckets":
+        """The columns of the part's heads."""
+        if part.heads is None or self.table.shape[1] == 1:
+            return self
+        return T5Buckets(self.table[:, part.heads], self.both_ways, self.far)
 
     def __repr__(self) -> str:
         return f"t5_buckets({sizes_of(self.table)}, far={self.far})"

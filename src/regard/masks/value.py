@@ -46,7 +46,7 @@ class Area:
 
 @dataclass(frozen=True)
 class Part:
-    """One example of a call, and a run of its rows and of its columns.
+    """One example of a call: a run of its rows and of its columns, and some heads or (None) all.
 
     Seen from the part, the call's offset grows by `moved`: rows and columns count from its corner.
     """
@@ -54,6 +54,7 @@ class Part:
     example: int
     rows: range
     columns: range
+    heads: tuple[int, ...] | None = None
 
     @property
     def moved(self) -> int:
@@ -64,6 +65,8 @@ class Part:
         """The part of a tensor with the axes batch, head, query, key, some perhaps of size one."""
         if dense.shape[0] > 1:
             dense = dense[self.example : self.example + 1]
+        if dense.shape[1] > 1 and self.heads is not None:
+            dense = dense[:, self.heads]
         return Area(self.rows, self.columns, device=dense.device).of(dense)
 
 

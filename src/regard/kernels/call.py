@@ -1,0 +1,136 @@
+"""One call of attention as a checked value: its tensors, and what is done to their scores."""
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from regard.errors import InputError, ShapeError
+from regard.masks import Bias, Mask, Window, everything
+
+Queries = Float[Tensor, "batch head query dim"]
+Keys = Float[Tensor, "batch key_head key dim"]
+Values = Float[Tensor, "batch key_head key value_dim"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Scoring:
+    """What a call does to its scores: scaled, capped, biased, masked, in this order.
+
+    `scale` is 1/sqrt(dim) if None. `softcap` c makes a score s into c tanh(s / c). Query i stands
+    at position `offset` + i, as with a cache of earlier keys. `sink` holds one logit per head
+    that joins the softmax and has no value, so that rows sum to less than one.
+    """
+
+    scale: float | None = None
+    mask: Mask | None = None
+    bias: Bias | None = None
+    offset: int = 0
+    softcap: float | None = None
+    sink: Float[Tensor, " head"] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Call:
+    """Tensors that fit together, and the scoring with its scale settled."""
+
+    query: Queries
+    key: Keys
+    value: Values
+    scoring: Scoring
+    padded: Bool[Tensor, "batch key"] | None = None
+
+    def __post_init__(self) -> None:
+        _check_tensors(self.query, self.key, self.value)
+        _check_scoring(self)
+        if self.scoring.scale is None:
+            scale = 1 / math.sqrt(max(1, self.query.shape[3]))
+            object.__setattr__(self, "scoring", replace(self.scoring, scale=scale))
+
+    @property
+    def sizes(self) -> tuple[int, int, int, int]:
+        """Batch, heads, queries, keys."""
+        batch, heads, queries, _ = self.query.shape
+        return batch, heads, queries, self.key.shape[2]
+
+    @property
+    def group(self) -> int:
+        """How many query heads share one key head."""
+        return self.query.shape[1] // self.key.shape[1]
+
+    @property
+    def scale(self) -> float:
+        """The settled scale."""
+        assert self.scoring.scale is not None
+        return self.scoring.scale
+
+    @property
+    def accumulator(self) -> torch.dtype:
+        """The dtype of sums and of every number reported."""
+        return torch.float64 if self.query.dtype == torch.float64 else torch.float32
+
+    def zeros(self, *shape: int) -> Float[Tensor, "..."]:
+        """Zeros where the call is, of the dtype of what it reports."""
+        return torch.zeros(shape, dtype=self.accumulator, device=self.query.device)
+
+    @cached_property
+    def split(self) -> tuple[Window, Mask | None]:
+        """The mask as a window, by which blocks are skipped, and what remains of it."""
+        return (self.scoring.mask or everything()).split()
+
+
+def _check_tensors(query: Tensor, key: Tensor, value: Tensor) -> None:
+    shapes = f"query {tuple(query.shape)}, key {tuple(key.shape)}, value {tuple(value.shape)}"
+    if not query.dim() == key.dim() == value.dim() == 4:
+        raise ShapeError(
+            f"expected query, key and value with the axes (batch head length dim), got {shapes}; "
+            "add the missing axes with unsqueeze"
+        )
+    if query.shape[0] != key.shape[0] or key.shape[:3] != value.shape[:3]:
+        raise ShapeError(
+            f"expected one batch size, and keys and values of the same heads and length, "
+            f"got {shapes}; expand or slice them to agree"
+        )
+    if query.shape[3] != key.shape[3]:
+        raise ShapeError(
+            f"expected queries and keys of one width, got {shapes}; project them to the same dim"
+        )
+    if key.shape[1] == 0 or query.shape[1] % key.shape[1]:
+        raise ShapeError(
+            f"expected the number of key heads to divide that of query heads, got {shapes}; "
+            "repeat key heads until it does"
+        )
+    kinds = {tensor.dtype for tensor in (query, key, value)}
+    places = {tensor.device for tensor in (query, key, value)}
+    if len(kinds) > 1 or len(places) > 1 or not query.is_floating_point():
+        found = ", ".join(f"{t.dtype} on {t.device}" for t in (query, key, value))
+        raise InputError(
+            f"expected query, key and value of one floating-point dtype on one device, "
+            f"got {found}; convert them with .to"
+        )
+
+
+def _check_scoring(call: Call) -> None:
+    scoring = call.scoring
+    for term in (scoring.mask, scoring.bias):
+        if term is not None:
+            term.check(*call.sizes)
+    heads = call.query.shape[1]
+    if scoring.sink is not None and scoring.sink.shape != (heads,):
+        raise ShapeError(
+            f"expected a sink with one logit for each of the {heads} heads, "
+            f"got shape {tuple(scoring.sink.shape)}; expand or index it"
+        )
+    if scoring.softcap is not None and not scoring.softcap > 0:
+        raise InputError(
+            f"expected a softcap above 0, got {scoring.softcap}; None leaves scores uncapped"
+        )
+    wanted = (call.sizes[0], call.sizes[3])
+    if call.padded is not None and call.padded.shape != wanted:
+        raise ShapeError(
+            f"expected padded to have the axes (batch key) = {wanted}, "
+            f"got {tuple(call.padded.shape)}; it is True where a key is padding"
+        )

@@ -1,0 +1,150 @@
+// From products to scores: cap, biases and masks of one block. Scores are in base 2.
+#pragma once
+#include <algorithm>
+
+#include "products.h"
+
+namespace regard {
+
+// Some queries of one head, packed.
+struct Panel {
+  int64_t b, h, first, position;  // position: that of the first query
+  int count, vectors;
+};
+
+// What one thread needs to make scores of a block.
+struct Scratch {
+  Buffer<> row, query, key, scores;
+  explicit Scratch(const Call& call)
+      : row(buffer(8 * round_up(call.dim, 8))),
+        query(buffer(round_up(call.dim, 8) * ROWS)),
+        key(buffer(COLUMNS * std::max<int64_t>(call.dim, 1))),
+        scores(buffer(COLUMNS * ROWS)) {}
+};
+
+INLINE Panel open_panel(const Call& call, int64_t b, int64_t h, int64_t first, int64_t stop,
+                        Scratch& own) {
+  const int count = static_cast<int>(std::min<int64_t>(ROWS, stop - first));
+  // A cap is a tanh, made of 2^(2 x log2(e) / cap); else the product is the score in base 2.
+  const float scale = call.softcap > 0 ? call.scale * 2 * LOG2E / call.softcap : call.scale * LOG2E;
+  pack_queries(call, b, h, first, count, scale, own.row.get(), own.query.get());
+  return {b, h, first, call.offset + first, count, (count + WIDTH - 1) / WIDTH};
+}
+
+// The blocks of keys that some query of the panel can see, from .first to before .second.
+INLINE std::pair<int64_t, int64_t> reach(const Call& call, const Panel& panel) {
+  const int64_t low = std::max<int64_t>(0, panel.position - call.left);
+  const int64_t high = std::min(call.keys, panel.position + panel.count + call.right);
+  if (high <= low) return {0, 0};
+  return {low / COLUMNS, (high + COLUMNS - 1) / COLUMNS};
+}
+
+INLINE float term_value(const Term& term, int64_t at) {
+  if (term.kind == BOOLEAN) return static_cast<const uint8_t*>(term.data)[at] ? 0.0f : NEVER;
+  const float x = element(term.data, term.kind, at);
+  // A mask written as the lowest number must stay finite in base 2, or its rows would be empty.
+  return x == NEVER ? x : std::max(x * LOG2E, -3e38f);
+}
+
+INLINE int64_t term_base(const Term& term, const Panel& panel, int64_t first_key) {
+  return panel.b * term.strides[0] + panel.h * term.strides[1] +
+         (panel.first - term.first_row) * term.strides[2] + first_key * term.strides[3];
+}
+
+// Whether a mask that is the same for every query hides all of the block.
+static bool hidden(const Call& call, const Panel& panel, int64_t first_key, int64_t keys) {
+  for (const Term& term : call.terms) {
+    if (term.kind != BOOLEAN || term.strides[2] != 0) continue;
+    const uint8_t* seen = static_cast<const uint8_t*>(term.data) + term_base(term, panel, first_key);
+    bool any = false;
+    for (int64_t k = 0; k < keys; k++) any |= seen[k * term.strides[3]] != 0;
+    if (!any) return true;
+  }
+  return false;
+}
+
+static void add_same_for_queries(const Term& term, int64_t base, int64_t keys, float* scores) {
+  for (int64_t k = 0; k < keys; k++) {
+    const float x = term_value(term, base + k * term.strides[3]);
+    if (x == 0.0f) continue;
+    for (int q = 0; q < ROWS; q += WIDTH)
+      store(scores + k * ROWS + q, load(scores + k * ROWS + q) + x);
+  }
+}
+
+static void add_patches(const Term& term, int64_t base, const Panel& panel, int64_t keys,
+                        float* scores) {
+  const int64_t down = term.strides[2], across = term.strides[3];
+  for (int q = 0; q < panel.count; q += 8) {
+    const int rows = std::min(8, panel.count - q);
+    for (int64_t k = 0; k < keys; k += 8) {
+      const int columns = static_cast<int>(std::min<int64_t>(8, keys - k));
+      alignas(32) float numbers[8][8] = {};
+      for (int i = 0; i < rows; i++) {
+        const int64_t at = base + (q + i) * down + k * across;
+        for (int j = 0; j < columns; j++) numbers[i][j] = term_value(term, at + j * across);
+      }
+      oct patch[8];
+      for (int i = 0; i < 8; i++) patch[i] = load8(numbers[i]);
+      transpose8(patch);
+      for (int i = 0; i < columns; i++) {
+        float* own = scores + (k + i) * ROWS + q;
+        store8(own, load8(own) + patch[i]);
+      }
+    }
+  }
+}
+
+static void cap(float softcap, int64_t keys, float* scores) {
+  const float high = softcap * LOG2E;
+  for (int64_t i = 0; i < keys * ROWS; i += WIDTH) {
+    const vec e = exp2(smaller(load(scores + i), splat(126.0f)));  // c tanh(x) = c (1 - 2/(e + 1))
+    store(scores + i, high * (1.0f - 2.0f / (e + 1.0f)));
+  }
+}
+
+// Hide the keys outside the window of each query, and those that only fill up the block.
+static void hide_edges(const Call& call, const Panel& panel, int64_t first_key, int64_t keys,
+                       int64_t filled, float* scores) {
+  for (int64_t k = keys; k < filled; k++)
+    for (int q = 0; q < ROWS; q += WIDTH) store(scores + k * ROWS + q, splat(NEVER));
+  const int64_t oldest = panel.position, newest = oldest + panel.count - 1;
+  const bool left = newest - call.left > first_key;
+  const bool right = oldest + call.right < first_key + keys - 1;
+  if (!left && !right) return;
+  for (int64_t k = 0; k < keys; k++) {
+    const int64_t j = first_key + k;
+    // Queries before `from` or from `stop` on do not see this key.
+    const int64_t from = right ? std::clamp<int64_t>(j - call.right - oldest, 0, ROWS) : 0;
+    const int64_t stop = left ? std::clamp<int64_t>(j + call.left + 1 - oldest, 0, ROWS) : ROWS;
+    float* row = scores + k * ROWS;
+    for (int64_t q = 0; q < from; q++) row[q] = NEVER;
+    for (int64_t q = stop; q < ROWS; q++) row[q] = NEVER;
+  }
+}
+
+// The scores of keys first_key .. + keys, filled up to whole tiles; false if all are hidden.
+static bool block_scores(const Call& call, const Panel& panel, int64_t first_key, int64_t keys,
+                         Scratch& own) {
+  if (hidden(call, panel, first_key, keys)) return false;
+  const int64_t filled = round_up(keys, TILE);
+  const int64_t head = panel.h / (call.heads / call.key_heads);
+  const int64_t base = panel.b * call.key.strides[0] + head * call.key.strides[1];
+  const Rows key = rows_of(call.key, call.kind, base, first_key, keys, filled, call.dim, call.dim,
+                           own.key.get());
+  float* out = own.scores.get();
+  scores(key, own.query.get(), call.dim, filled, panel.vectors, out);
+  if (call.softcap > 0) cap(call.softcap, filled, out);
+  for (const Term& term : call.terms) {
+    if (term.kind == ABSENT) continue;
+    const int64_t at = term_base(term, panel, first_key);
+    if (term.strides[2] == 0)
+      add_same_for_queries(term, at, keys, out);
+    else
+      add_patches(term, at, panel, keys, out);
+  }
+  hide_edges(call, panel, first_key, keys, filled, out);
+  return true;
+}
+
+}  // namespace regard

@@ -1,0 +1,151 @@
+"""Room for what an observation keeps, and the noting down of one strip after another."""
+
+from dataclasses import dataclass, fields
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn import functional as F
+
+from regard.kernels.call import Call
+from regard.kernels.observation import Atlas, Statistics, Top, cell_side
+from regard.kernels.region import cell_counts
+from regard.kernels.strips import Strip
+
+
+# Scores this far below the largest have no weight.
+LOWEST = -1e4
+
+
+@dataclass(frozen=True, eq=False)
+class Softmax:
+    """The rows of one strip: shifted scores and what is needed to normalise them."""
+
+    shifted: Float[Tensor, "head query key"]
+    weights: Float[Tensor, "head query key"]
+    shift: Float[Tensor, "head query 1"]
+    total: Float[Tensor, "head query 1"]
+    sink: Float[Tensor, "head query 1"] | None
+
+
+def empty_statistics(call: Call) -> Statistics:
+    """Statistics of the call's shape, all zero, for a kernel to fill."""
+    shape, names = call.sizes[:3], [part.name for part in fields(Statistics)]
+    # One piece of memory for all: a short call should not pay for eleven.
+    filled = dict(zip(names, call.zeros(len(names), *shape).unbind(), strict=True))
+    filled["largest_key"] = torch.full(shape, -1, dtype=torch.int32, device=call.query.device)
+    return Statistics(**filled)
+
+
+def empty_top(call: Call, top: int) -> Top:
+    """Room for the largest weights of each row: none yet."""
+    shape, device = (*call.sizes[:3], top), call.query.device
+    return Top(call.zeros(*shape), torch.full(shape, -1, dtype=torch.int32, device=device))
+
+
+def empty_atlas(call: Call, most: int) -> Atlas:
+    """An atlas of zeros of at most `most` cells on a side."""
+    batch, heads, queries, keys = call.sizes
+    rows, columns = cell_side(queries, most), cell_side(keys, most)
+    shape = (batch, heads, -(-queries // rows), -(-keys // columns))
+    return Atlas(call.zeros(*shape), call.zeros(*shape), rows, columns)
+
+
+def note_top(strip: Strip, row: Softmax, top: Top) -> None:
+    """The largest weights of the strip's rows."""
+    most = min(top.weights.shape[3], len(strip.band.columns))
+    weights, keys = row.weights.topk(most, dim=-1)
+    top.weights[strip.place][..., :most] = weights
+    keys = (keys + strip.band.columns.start).masked_fill_(weights == 0, -1)
+    top.keys[strip.place][..., :most] = keys.to(torch.int32)
+
+
+def note_atlas(strip: Strip, row: Softmax, atlas: Atlas) -> None:
+    """Put sums where the means will be: `settle_means` divides them when all strips are in."""
+    high, wide = atlas.rows, atlas.columns
+    heads, queries, keys = row.weights.shape
+    down, across = -(-queries // high), -(-keys // wide)
+    weights = row.weights
+    if queries % high or keys % wide:
+        weights = F.pad(weights, (0, across * wide - keys, 0, down * high - queries))
+    cells = weights.view(heads, down, high, across, wide)
+    top, left = strip.band.rows.start // high, strip.band.columns.start // wide
+    place = (*strip.place[:2], slice(top, top + down), slice(left, left + across))
+    # Rows first: their reduction runs along memory.
+    atlas.mean[place] = cells.sum(2).sum(3)
+    atlas.largest[place] = cells.amax(2).amax(3)
+
+
+def settle_means(call: Call, atlas: Atlas) -> None:
+    """Turn sums into means over the pairs that each cell holds."""
+    rows = cell_counts(call.sizes[2], atlas.rows)
+    columns = cell_counts(call.sizes[3], atlas.columns)
+    atlas.mean.div_((rows[:, None] * columns).to(atlas.mean))
+
+
+def note_statistics(call: Call, strip: Strip, row: Softmax, out: Statistics) -> None:
+    """Everything but the weights' order; the shifted scores are spent here."""
+    weights, columns, place = row.weights, strip.band.columns, strip.place
+    if call.scoring.mask is not None or call.scoring.bias is not None:
+        row.shifted.clamp_(min=LOWEST)  # a hidden key would be 0 x -inf
+    surprise = torch.linalg.vecdot(weights, row.shifted)
+    if row.sink is not None:
+        share = row.sink.exp() / row.total
+        out.on_sink[place] = share[..., 0]
+        surprise += (share * row.sink.clamp(min=LOWEST))[..., 0]
+    log_total = row.total[..., 0].log()
+    out.entropy[place] = (log_total - surprise).masked_fill_(row.total[..., 0] == 0, 0)
+    if not columns:
+        return
+    largest, key = weights.max(-1)
+    out.largest[place] = largest
+    key = (key + columns.start).masked_fill_(largest == 0, -1)
+    out.largest_key[place] = key.to(torch.int32)
+    if columns.start == 0:
+        out.on_first[place] = weights[..., 0]
+    for ahead, target in ((-1, out.on_previous), (0, out.on_self), (1, out.on_next)):
+        target[place] = _diagonal(call, strip, weights, ahead)
+    _note_sides(call, strip, weights, out)
+
+
+def _diagonal(
+    call: Call, strip: Strip, weights: Float[Tensor, "head query key"], ahead: int
+) -> Float[Tensor, "head query"]:
+    """The weight that each query has for the key `ahead` of its own position."""
+    rows, columns = strip.band.rows, strip.band.columns
+    key = torch.arange(rows.start, rows.stop, device=weights.device)
+    key = key + call.scoring.offset + ahead - columns.start
+    inside = (key >= 0) & (key < len(columns))
+    index = key.clamp(0, len(columns) - 1)[None, :, None].expand(weights.shape[0], -1, 1)
+    return weights.gather(2, index)[..., 0] * inside
+
+
+def _note_sides(
+    call: Call, strip: Strip, weights: Float[Tensor, "head query key"], out: Statistics
+) -> None:
+    """The mean distance, and the mass on the future and on padding.
+
+    Columns before the oldest row or after the newest are on one side of every row, so that one
+    product with a few vectors does; only the square between is weighed pair by pair.
+    """
+    rows, columns, place = strip.band.rows, strip.band.columns, strip.place
+    oldest, newest = call.scoring.offset + rows.start, call.scoring.offset + rows.stop - 1
+    keys = torch.arange(columns.start, columns.stop, device=weights.device)
+    past, future = keys < oldest, keys > newest
+    padded = torch.zeros_like(past)
+    if call.padded is not None:
+        padded = call.padded[strip.example, columns.start : columns.stop].to(padded)
+    vectors = [(oldest - keys) * past, past, (keys - newest) * future, future, padded]
+    sums = weights @ torch.stack([vector.to(weights) for vector in vectors], 1)
+    behind, before, ahead, after, out.on_padding[place] = sums.unbind(-1)
+    own = torch.arange(oldest, newest + 1, device=weights.device)
+    inner = min(max(oldest - columns.start, 0), len(columns))
+    outer = min(max(newest + 1 - columns.start, inner), len(columns))
+    square = weights[..., inner:outer]
+    gap = (keys[inner:outer] - own[:, None]).to(weights)
+    out.on_future[place] = after + (square * (gap > 0)).sum(-1)
+    out.distance[place] = (
+        (behind + before * (own - oldest))
+        + (ahead + after * (newest - own))
+        + (square * gap.abs()).sum(-1)
+    )
