@@ -1,0 +1,166 @@
+"""One site's attention in one example: who looked at whom, and where the weights come from."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Literal, TypeVar, get_args
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from regard.errors import InputError, ShapeError, UnknownNameError
+from regard.kernels import Atlas, Pooled, Region, Statistics, Top
+from regard.masks import Part
+from regard.types.sources import Source, indices
+
+Kind = Literal["encoder", "decoder", "cross"]
+Numbers = TypeVar("Numbers", Statistics, Top)
+
+MOST = 1 << 26  # numbers that are made dense at once
+
+
+@dataclass(frozen=True)
+class Axis:
+    """Which tokens of which stream the rows or columns of a map are."""
+
+    stream: str
+    places: tuple[int, ...]
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def __getitem__(self, run: range) -> "Axis":
+        return Axis(self.stream, self.places[run.start : run.stop])
+
+
+@dataclass(frozen=True, eq=False)
+class AttentionMap:
+    """The weights of every head of one site, with what was seen of each row.
+
+    A row is labelled by the token that it read; `produced` names the tokens that rows of a cross
+    map led to, while decoding. The numbers of statistics and top have the axes (head query). They
+    are those of the whole rows, also where only some columns are shown.
+    """
+
+    site: str
+    kind: Kind
+    rows: Axis
+    columns: Axis
+    source: Source
+    statistics: Statistics | None = None
+    top: Top | None = None
+    atlas: Atlas | None = None
+    produced: Axis | None = None
+
+    def __post_init__(self) -> None:
+        if self.kind not in get_args(Kind):
+            raise UnknownNameError("kind of map", self.kind, get_args(Kind))
+        expected = (len(self.rows), len(self.columns))
+        if self.source.sizes[1:] != expected:
+            raise InputError(
+                f"the map of {self.site!r} expected weights of {expected[0]} rows and "
+                f"{expected[1]} columns, one for each token, got {self.source.sizes[1:]}"
+            )
+        if self.produced is not None and len(self.produced) != len(self.rows):
+            raise InputError(
+                f"the map of {self.site!r} expected one produced token for each of its "
+                f"{len(self.rows)} rows, got {len(self.produced)}"
+            )
+        for name in ("statistics", "top"):
+            self._check_numbers(name, getattr(self, name))
+
+    def _check_numbers(self, name: str, numbers: Statistics | Top | None) -> None:
+        for each in fields(numbers) if numbers else ():
+            sizes = tuple(getattr(numbers, each.name).shape)
+            if sizes[:2] != self.shape[:2]:
+                raise ShapeError(
+                    f"the map of {self.site!r} expected {name} with the axes (head query) = "
+                    f"{self.shape[:2]}, got {each.name} with {sizes}; leave the batch out"
+                )
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Heads, rows, columns."""
+        return self.source.sizes
+
+    @property
+    def heads(self) -> int:
+        """How many heads there are."""
+        return self.source.sizes[0]
+
+    def weights(self, head: int | None = None) -> Float[Tensor, "*head query key"]:
+        """The exact weights of a head, or of all heads; refused where they are too many."""
+        heads = range(self.heads) if head is None else [head]
+        numbers = len(heads) * len(self.rows) * len(self.columns)
+        if numbers > MOST:
+            raise InputError(
+                f"the weights of {self.site!r} are {numbers:,} numbers, more than {MOST:,}; ask "
+                "for one head, for a part with .part(...), or for a window with a zoom"
+            )
+        rows, columns = range(len(self.rows)), range(len(self.columns))
+        found = [self.window(each, rows, columns).mean for each in heads]
+        return torch.stack(found) if head is None else found[0]
+
+    def window(self, head: int, rows: range, columns: range, zoom: int = 1) -> Pooled:
+        """The exact weights of a rectangle of a head, pooled in cells of zoom x zoom."""
+        if not 0 <= head < self.heads:
+            raise InputError(f"no head {head} at {self.site!r}; it has heads 0 to {self.heads - 1}")
+        return self.source.look(Region(rows, columns, head, 0, zoom))
+
+    def select(self, heads: Sequence[int]) -> "AttentionMap":
+        """The same map with only these heads, in this order."""
+        wrong = [head for head in heads if not 0 <= head < self.heads]
+        if wrong or not heads:
+            raise InputError(
+                f"expected some of the heads 0 to {self.heads - 1} of {self.site!r}, got "
+                f"{list(heads)}"
+            )
+        whole = Part(0, range(len(self.rows)), range(len(self.columns)), tuple(heads))
+        return self._within(whole)
+
+    def part(self, rows: range, columns: range) -> "AttentionMap":
+        """The same map with only these rows and columns."""
+        for name, run, axis in (("rows", rows, self.rows), ("columns", columns, self.columns)):
+            if run.step != 1 or not 0 <= run.start < run.stop <= len(axis):
+                raise InputError(
+                    f"expected {name} within 0 to {len(axis)} of {self.site!r} with a step of "
+                    f"one, got {run}"
+                )
+        return self._within(Part(0, rows, columns))
+
+    def _within(self, part: Part) -> "AttentionMap":
+        whole = (len(part.rows), len(part.columns)) == self.shape[1:]
+        return replace(
+            self,
+            rows=self.rows[part.rows],
+            columns=self.columns[part.columns],
+            source=self.source.within(part),
+            statistics=_rows_of(self.statistics, part),
+            top=_rows_of(self.top, part),
+            atlas=_heads_of(self.atlas, part) if whole else None,
+            produced=None if self.produced is None else self.produced[part.rows],
+        )
+
+    def __repr__(self) -> str:
+        heads, rows, columns = self.shape
+        return (
+            f"<{self.kind} map {self.site!r}: {heads} head{'s' * (heads != 1)}, "
+            f"{rows} {self.rows.stream} rows x {columns} {self.columns.stream} columns, "
+            f"{type(self.source).__name__.lower()}>"
+        )
+
+
+def _rows_of(numbers: Numbers | None, part: Part) -> Numbers | None:
+    if numbers is None:
+        return None
+    heads, rows, _ = indices(part)
+    return replace(
+        numbers, **{each.name: getattr(numbers, each.name)[heads, rows] for each in fields(numbers)}
+    )
+
+
+def _heads_of(atlas: Atlas | None, part: Part) -> Atlas | None:
+    if atlas is None:
+        return None
+    heads, _, _ = indices(part)
+    return replace(atlas, mean=atlas.mean[heads], largest=atlas.largest[heads])

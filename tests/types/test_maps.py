@@ -1,0 +1,159 @@
+from dataclasses import replace
+
+import pytest
+import torch
+
+from regard.errors import InputError, ShapeError, UnknownNameError
+from regard.types import AttentionMap, Axis, Dense, Summary, maps
+from traces import COLUMNS, HEADS, ROWS, a_map, by_definition
+
+
+def dense_map(heads=3, rows=5, columns=7, **parts):
+    return AttentionMap(
+        "h.0",
+        "encoder",
+        Axis("tokens", tuple(range(rows))),
+        Axis("tokens", tuple(range(columns))),
+        Dense(torch.rand(heads, rows, columns)),
+        **parts,
+    )
+
+
+def test_a_map_knows_its_shape():
+    assert a_map().shape == (HEADS, ROWS, COLUMNS)
+    assert a_map().heads == HEADS
+
+
+def test_the_weights_of_all_heads_are_those_of_the_call():
+    each = a_map()
+    torch.testing.assert_close(each.weights().double(), by_definition(each), atol=1e-5, rtol=0)
+
+
+def test_the_weights_of_a_head_are_its_own():
+    each = a_map()
+    assert torch.equal(each.weights(4), each.weights()[4])
+
+
+def test_a_window_is_a_rectangle_of_the_weights():
+    each = a_map()
+    found = each.window(2, range(3, 8), range(1, 12)).mean
+    torch.testing.assert_close(found, each.weights(2)[3:8, 1:12])
+
+
+def test_selected_heads_keep_their_weights_in_the_order_asked():
+    each = a_map()
+    torch.testing.assert_close(each.select([5, 0, 2]).weights(), each.weights()[[5, 0, 2]])
+
+
+def test_selected_heads_keep_what_was_seen_of_them():
+    each = a_map()
+    some = each.select([5, 0])
+    assert torch.equal(some.statistics.entropy, each.statistics.entropy[[5, 0]])
+    assert torch.equal(some.top.keys, each.top.keys[[5, 0]])
+    assert torch.equal(some.atlas.largest, each.atlas.largest[[5, 0]])
+    assert (some.rows, some.columns, some.produced) == (each.rows, each.columns, each.produced)
+
+
+def test_a_part_keeps_the_weights_of_its_rows_and_columns():
+    each = a_map()
+    part = each.part(range(3, 8), range(1, 12))
+    torch.testing.assert_close(part.weights(), each.weights()[:, 3:8, 1:12])
+
+
+def test_a_part_keeps_the_places_of_its_rows_and_columns():
+    part = a_map().part(range(3, 5), range(1, 4))
+    assert part.rows == Axis("target", (3, 4))
+    assert part.columns == Axis("source", (1, 2, 3))
+    assert part.produced == Axis("target", (4, 5))
+
+
+def test_a_part_keeps_the_numbers_of_its_whole_rows():
+    each = a_map()
+    part = each.part(range(3, 5), range(1, 4))
+    assert torch.equal(part.statistics.distance, each.statistics.distance[:, 3:5])
+    assert torch.equal(part.top.weights, each.top.weights[:, 3:5])
+
+
+def test_only_the_whole_map_keeps_its_atlas():
+    each = a_map()
+    assert each.part(range(ROWS), range(1, COLUMNS)).atlas is None
+    assert torch.equal(each.part(range(ROWS), range(COLUMNS)).atlas.mean, each.atlas.mean)
+
+
+def test_a_map_of_which_little_is_known_can_be_cut():
+    part = dense_map().select([2, 1]).part(range(1, 4), range(2, 7))
+    assert part.shape == (2, 3, 5)
+    assert (part.statistics, part.top, part.atlas, part.produced) == (None, None, None, None)
+
+
+def test_a_map_refuses_weights_that_do_not_fit_its_tokens():
+    with pytest.raises(InputError, match=r"'h.0' expected weights of 5 rows and 11 columns, one "):
+        replace(dense_map(), columns=Axis("tokens", tuple(range(11))))
+
+
+def test_a_map_refuses_an_unknown_kind(unchecked):
+    with pytest.raises(UnknownNameError, match="no kind of map 'crosss'; did you mean 'cross'"):
+        replace(dense_map(), kind="crosss")
+
+
+def test_a_map_refuses_more_produced_tokens_than_rows():
+    with pytest.raises(InputError, match="one produced token for each of its 5 rows, got 2"):
+        dense_map(produced=Axis("tokens", (3, 4)))
+
+
+@pytest.mark.parametrize("name", ["statistics", "top"])
+def test_a_map_refuses_numbers_of_other_rows(name):
+    message = rf"expected {name} with the axes \(head query\) = \(3, 5\), got .* leave the batch"
+    with pytest.raises(ShapeError, match=message):
+        dense_map(**{name: getattr(a_map(), name)})
+
+
+@pytest.mark.parametrize("head", [-1, 3])
+def test_a_head_that_is_not_there_is_named_with_those_that_are(head):
+    with pytest.raises(InputError, match=f"no head {head} at 'h.0'; it has heads 0 to 2"):
+        dense_map().weights(head)
+
+
+@pytest.mark.parametrize("heads", [[], [0, 3], [-1]])
+def test_selecting_refuses_heads_that_are_not_there(heads):
+    with pytest.raises(InputError, match=r"some of the heads 0 to 2 of 'h.0', got \["):
+        dense_map().select(heads)
+
+
+@pytest.mark.parametrize("run", [range(0), range(2, 9), range(-1, 2), range(0, 4, 2)])
+def test_a_part_refuses_rows_outside_the_map(run):
+    with pytest.raises(InputError, match=r"expected rows within 0 to 5 of 'h.0' with a step"):
+        dense_map().part(run, range(7))
+
+
+def test_a_part_refuses_columns_outside_the_map():
+    with pytest.raises(InputError, match=r"columns within 0 to 7 of 'h.0' .*, got range\(0, 8\)"):
+        dense_map().part(range(5), range(8))
+
+
+def test_too_many_weights_are_refused_with_the_way_out(monkeypatch):
+    monkeypatch.setattr(maps, "MOST", 100)
+    message = "'h.0' are 105 numbers, more than 100; ask for one head, for a part"
+    with pytest.raises(InputError, match=message):
+        dense_map().weights()
+    assert dense_map().weights(0).shape == (5, 7)
+
+
+def test_a_summary_has_no_weights():
+    with pytest.raises(InputError, match="keeps only statistics and an atlas"):
+        replace(dense_map(), source=Summary((3, 5, 7))).weights(0)
+
+
+@pytest.mark.parametrize("source", ["recomputable", "dense", "summary"])
+def test_a_map_shows_what_it_is(source):
+    sources = {
+        "recomputable": a_map().source,
+        "dense": Dense(torch.rand(HEADS, ROWS, COLUMNS)),
+        "summary": Summary((HEADS, ROWS, COLUMNS)),
+    }
+    expected = f"<cross map 'h.0': 6 heads, 11 target rows x 13 source columns, {source}>"
+    assert repr(replace(a_map(), source=sources[source])) == expected
+
+
+def test_a_map_of_one_head_says_so():
+    assert "'h.0': 1 head, 5 tokens rows" in repr(dense_map(heads=1))
