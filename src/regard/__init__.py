@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from regard._version import __version__
 
 if TYPE_CHECKING:
-    from regard import attention, errors, masks
+    from regard import attention, errors, masks, types
     from regard.attention import (
         Choice,
         Explanation,
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
         weights,
     )
     from regard.errors import RegardError
+    from regard.kernels.taps import register_tap
+    from regard.storage import load_trace, save_trace
+    from regard.tracing import watch
+    from regard.types import Trace
 
 __all__ = [
     "Choice",
@@ -33,6 +37,7 @@ __all__ = [
     "PositionalEncoding",
     "RegardError",
     "SingleHeadAttention",
+    "Trace",
     "__version__",
     "attend",
     "attention",
@@ -40,12 +45,24 @@ __all__ = [
     "choose",
     "errors",
     "explain",
+    "load_trace",
     "masks",
+    "register_tap",
+    "save_trace",
+    "types",
+    "watch",
     "weights",
 ]
 
-_ROOMS = {"RegardError": "regard.errors"}
-_MODULES = ("attention", "errors", "masks")
+_ROOMS = {
+    "RegardError": "regard.errors",
+    "Trace": "regard.types",
+    "watch": "regard.tracing",
+    "load_trace": "regard.storage",
+    "register_tap": "regard.kernels.taps",
+    "save_trace": "regard.storage",
+}
+_MODULES = ("attention", "errors", "masks", "types")
 
 
 def __getattr__(name: str) -> Any:

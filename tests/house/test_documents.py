@@ -14,6 +14,7 @@ from regard.cli import main  # noqa: F401  the command that the documents show
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = ["README.md", "README.zh-CN.md"]
+PAGES = ["docs/watching.md"]
 MODULES = [
     ".".join(file.relative_to(ROOT / "src").with_suffix("").parts).removesuffix(".__init__")
     for file in sorted((ROOT / "src").rglob("*.py"))
@@ -25,8 +26,8 @@ def blocks(document: str, language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", (ROOT / document).read_text(), flags=re.DOTALL)
 
 
-@pytest.mark.parametrize("document", DOCUMENTS)
-def test_the_code_of_the_readme_runs(document):
+@pytest.mark.parametrize("document", [*DOCUMENTS, *PAGES])
+def test_the_code_of_the_documents_runs(document):
     code = blocks(document, "python")
     assert code
     for block in code:

@@ -9,7 +9,16 @@ import pytest
 
 import regard
 
-LISTED = ["regard", "regard.attention", "regard.errors", "regard.masks"]
+LISTED = [
+    "regard",
+    "regard.attention",
+    "regard.errors",
+    "regard.kernels",
+    "regard.masks",
+    "regard.storage",
+    "regard.tracing",
+    "regard.types",
+]
 
 
 @pytest.mark.parametrize("name", LISTED)

@@ -1,5 +1,6 @@
 """Attention mechanisms as maths: tensors in, tensors out, nothing remembered."""
 
+from regard.attention import tap as _tap  # noqa: F401  lets watchers see `attend`
 from regard.attention.entries import catalog
 from regard.attention.explanation import Explanation, explain
 from regard.attention.hard import Choice, Hard, StraightThrough

@@ -63,6 +63,6 @@ class PredictiveLocal(Mechanism):
         groups = inputs.query.shape[1] // inputs.value.shape[1]
         return weights @ inputs.value.repeat_interleave(groups, dim=1)
 
-    def context(self, inputs: Inputs, terms: Terms) -> Float[Tensor, "batch head query dim"]:
-        """The context of all rows, in blocks."""
-        return self.in_blocks(inputs, terms)
+    def factors(self, inputs: Inputs) -> None:
+        """None: the Gaussian comes after the softmax."""
+        return

@@ -10,7 +10,7 @@ from regard.attention.fused import attend_fused
 from regard.attention.hard import Choice, Hard
 from regard.attention.inputs import Inputs, Keys, Queries, Values, admit, check_finite, lower
 from regard.attention.normalizers import Normalizer, Softmax
-from regard.attention.scores import InnerProductScore, ScaledDotScore, Score
+from regard.attention.scores import Factors, InnerProductScore, ScaledDotScore, Score
 from regard.attention.sliced import Kernel
 from regard.attention.terms import Terms
 from regard.errors import InputError
@@ -90,11 +90,18 @@ class Mechanism(nn.Module):
 
     def context(self, inputs: Inputs, terms: Terms) -> Float[Tensor, "batch head query dim"]:
         """The context of all rows, fused where score and normalizer allow it, else in blocks."""
+        factors = self.factors(inputs)
+        if factors is None:
+            return self.in_blocks(inputs, terms)
+        query, key, scale = factors
+        kernel = Kernel(scale, self.dropout if self.training else 0.0)
+        return attend_fused(query, key, inputs.value, terms, kernel)
+
+    def factors(self, inputs: Inputs) -> Factors | None:
+        """Query, key and scale of a softmax over inner products; None for anything else."""
         if isinstance(self.score, InnerProductScore) and type(self.normalizer) is Softmax:
-            query, key, scale = self.score.factors(inputs.query, inputs.key)
-            kernel = Kernel(scale, self.dropout if self.training else 0.0)
-            return attend_fused(query, key, inputs.value, terms, kernel)
-        return self.in_blocks(inputs, terms)
+            return self.score.factors(inputs.query, inputs.key)
+        return None
 
     def in_blocks(self, inputs: Inputs, terms: Terms) -> Float[Tensor, "batch head query dim"]:
         """The context of all rows, some rows at a time."""

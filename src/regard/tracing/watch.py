@@ -1,0 +1,83 @@
+"""`watch`: one line around a model that is run, and what it looked at is there afterwards."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import overload
+
+import torch
+from torch import nn
+
+from regard.errors import InputError
+from regard.kernels import What
+from regard.tracing.assembly import assemble
+from regard.tracing.mode import Watcher
+from regard.tracing.seen import Keep
+from regard.tracing.sites import Sites
+from regard.types import Trace
+
+
+class Watched(Sequence[Trace]):
+    """One Trace for each example of the batch; filled when the block ends."""
+
+    def __init__(self) -> None:
+        self._traces: list[Trace] | None = None
+
+    def fill(self, traces: list[Trace]) -> None:
+        """Take what was seen."""
+        self._traces = traces
+
+    @overload
+    def __getitem__(self, index: int) -> Trace: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Trace]: ...
+    def __getitem__(self, index: int | slice) -> Trace | Sequence[Trace]:
+        return self._ready()[index]
+
+    def __len__(self) -> int:
+        return len(self._ready())
+
+    def _ready(self) -> list[Trace]:
+        if self._traces is None:
+            raise InputError("what was seen is ready when the block of `watch` has ended")
+        return self._traces
+
+    def __repr__(self) -> str:
+        if self._traces is None:
+            return "<Watched: not ready before the block ends>"
+        return "\n".join(map(repr, self._traces))
+
+
+@contextmanager
+def watch(
+    model: nn.Module,
+    *,
+    keep: Keep = "windows",
+    top: int = 0,
+    atlas: int = 512,
+    beside: bool = False,
+) -> Iterator[Watched]:
+    """See where a model looks while it runs, without changing what it gives.
+
+    `keep` is what is stored of each map: "summary" (statistics and atlas), "windows" (queries and
+    keys too, from which any weight can be computed again) or "dense" (the weights). `top` keeps
+    the largest weights of each row. `beside` runs the model's own operations and observes beside
+    them, so that outputs are the same bit for bit.
+
+    >>> import torch, regard
+    >>> attention = torch.nn.MultiheadAttention(8, 2, batch_first=True).eval()
+    >>> x = torch.randn(1, 5, 8)
+    >>> with regard.watch(attention) as seen:
+    ...     _ = attention(x, x, x, need_weights=False)
+    >>> seen[0]["MultiheadAttention"].shape
+    (2, 5, 5)
+    """
+    if keep not in ("summary", "windows", "dense"):
+        raise InputError(f"watch expected keep 'summary', 'windows' or 'dense', got {keep!r}")
+    watched, sites = Watched(), Sites(model)
+    watcher = Watcher(sites, What(top=top, atlas=atlas), beside=beside)
+    with ExitStack() as stack:
+        stack.enter_context(torch.compiler.set_stance("force_eager"))
+        stack.enter_context(sites)
+        stack.enter_context(watcher)
+        yield watched
+    watched.fill(assemble(watcher.runs, keep))
