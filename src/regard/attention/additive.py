@@ -8,11 +8,14 @@ few queries that the exponentials of the keys cost as much as the pairs, tanh it
 """
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
+
+from regard.kernels.pairs import pair_slopes, pair_sums, takes_pairs
 
 A = Float[Tensor, "row query hidden"]
 B = Float[Tensor, "row key hidden"]
@@ -45,10 +48,13 @@ class _AdditiveScores(torch.autograd.Function):
     def forward(ctx: Any, a: A, b: B, v: V) -> Float[Tensor, "row query key"]:
         ctx.save_for_backward(a, b, v)
         left, right, plain = _prepared(a, b)
-        scores = left.new_empty(*a.shape[:2], b.shape[1])
         twice = v.to(left.dtype) * -2.0
-        for row, query, key in _blocks(a, b):
-            scores[row, query, key] = _rest(left[row, query], right[row, key], plain) @ twice
+        if not plain and takes_pairs(left):
+            scores = pair_sums(left, right, twice)
+        else:
+            scores = left.new_empty(*a.shape[:2], b.shape[1])
+            for row, query, key in _blocks(a, b):
+                scores[row, query, key] = _rest(left[row, query], right[row, key], plain) @ twice
         return scores.add_(v.to(left.dtype).sum()).to(a.dtype)
 
     @staticmethod
@@ -57,16 +63,26 @@ class _AdditiveScores(torch.autograd.Function):
         a, b, v = ctx.saved_tensors
         left, right, plain = _prepared(a, b)
         gradient = gradients[0].to(left.dtype)
-        to_a, to_b = torch.zeros_like(left), torch.zeros_like(right)
-        to_v = gradient.sum().expand_as(v).clone()
-        for row, query, key in _blocks(a, b):
-            r, g = _rest(left[row, query], right[row, key], plain), gradient[row, query, key]
-            to_v -= 2.0 * (g.reshape(-1) @ r.reshape(-1, r.shape[-1]))
-            bent = torch.addcmul(r, r, r, value=-1.0).mul_(g[..., None])
-            to_a[row, query] += bent.sum(dim=2)
-            to_b[row, key] += bent.sum(dim=1)
+        sums = pair_slopes if not plain and takes_pairs(left) else partial(_slopes, plain=plain)
+        to_a, to_b, rest = sums(left, right, gradient)
+        to_v = gradient.sum() - 2.0 * rest.sum(dim=(0, 1))
         slope = 4.0 * v.to(left.dtype)
         return (to_a * slope).to(a.dtype), (to_b * slope).to(b.dtype), to_v.to(v.dtype)
+
+
+def _slopes(
+    left: A, right: B, gradient: Float[Tensor, "row query key"], *, plain: bool
+) -> tuple[A, B, A]:
+    """Sums over keys and over queries of gradient r (1 - r), and over keys of gradient r."""
+    to_a, to_b, rest = torch.zeros_like(left), torch.zeros_like(right), torch.zeros_like(left)
+    for row, query, key in _blocks(left, right):
+        r = _rest(left[row, query], right[row, key], plain)
+        g = gradient[row, query, key][..., None]
+        rest[row, query] += (r * g).sum(dim=2)
+        bent = torch.addcmul(r, r, r, value=-1.0).mul_(g)
+        to_a[row, query] += bent.sum(dim=2)
+        to_b[row, key] += bent.sum(dim=1)
+    return to_a, to_b, rest
 
 
 def _prepared(a: A, b: B) -> tuple[A, B, bool]:

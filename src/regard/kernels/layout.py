@@ -106,7 +106,19 @@ class Progress(ctypes.Structure):
     ]
 
 
+class Pairs(ctypes.Structure):
+    """Two sides of pairs, and where what is summed over them goes."""
+
+    _fields_: ClassVar = [
+        *[(name, Pointer) for name in ("first", "second", "v", "gradient")],
+        *[(name, Pointer) for name in ("scores", "to_first", "to_v")],
+        *[(name, Size) for name in ("rows", "firsts", "seconds", "hidden")],
+        ("gradient_strides", Size * 3),
+        ("threads", Size),
+    ]
+
+
 # Both sides agree when the sizes do, three digits for each structure.
 LAYOUT = 1
-for kind in (NativeCall, Kept, View, Counted, Progress):
+for kind in (NativeCall, Kept, View, Counted, Progress, Pairs):
     LAYOUT = LAYOUT * 1000 + ctypes.sizeof(kind)

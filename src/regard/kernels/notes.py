@@ -3,7 +3,7 @@
 from dataclasses import dataclass, fields
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -11,7 +11,6 @@ from regard.kernels.call import Call
 from regard.kernels.observation import Atlas, Statistics, Top, cell_side
 from regard.kernels.region import cell_counts
 from regard.kernels.strips import Strip
-
 
 # Scores this far below the largest have no weight.
 LOWEST = -1e4
@@ -97,7 +96,7 @@ def note_statistics(call: Call, strip: Strip, row: Softmax, out: Statistics) -> 
     out.entropy[place] = (log_total - surprise).masked_fill_(row.total[..., 0] == 0, 0)
     if not columns:
         return
-    largest, key = weights.max(-1)
+    largest, key = _peak(weights)
     out.largest[place] = largest
     key = (key + columns.start).masked_fill_(largest == 0, -1)
     out.largest_key[place] = key.to(torch.int32)
@@ -106,6 +105,23 @@ def note_statistics(call: Call, strip: Strip, row: Softmax, out: Statistics) -> 
     for ahead, target in ((-1, out.on_previous), (0, out.on_self), (1, out.on_next)):
         target[place] = _diagonal(call, strip, weights, ahead)
     _note_sides(call, strip, weights, out)
+
+
+def _peak(
+    weights: Float[Tensor, "head query key"],
+) -> tuple[Float[Tensor, "head query"], Int[Tensor, "head query"]]:
+    """The largest weight of each row and its key.
+
+    Torch finds a maximum ten times faster than its place: so the place is sought in one run only.
+    """
+    run = 128
+    if weights.shape[2] % run:
+        weights = F.pad(weights, (0, -weights.shape[2] % run))
+    runs = weights.unflatten(2, (-1, run))
+    best = runs.amax(3).argmax(2)
+    within = runs.gather(2, best[..., None, None].expand(-1, -1, 1, run))[:, :, 0]
+    largest, key = within.max(2)
+    return largest, best * run + key
 
 
 def _diagonal(

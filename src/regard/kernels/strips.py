@@ -15,7 +15,7 @@ from regard.kernels.call import Call
 from regard.masks import Area
 
 # Scores held at once: a strip and its copies should stay in the cache of a processor core.
-STRIP_SCORES = 1 << 19
+STRIP_SCORES = 1 << 20
 NEVER = float("-inf")
 
 
