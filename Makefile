@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test check bench clean
+.PHONY: demo test check bench native sanitize clean
 
 demo: $(VENV)/ready
 	@$(BIN)/regard explain "我 爱 中国" --query 爱
@@ -20,6 +20,12 @@ check: $(VENV)/ready-dev
 
 bench: $(VENV)/ready-bench
 	$(BIN)/python -m bench
+
+native: $(VENV)/ready
+	$(BIN)/python hatch_build.py
+
+sanitize: $(VENV)/ready-dev
+	$(BIN)/python tests/kernels/sanitize.py
 
 clean:
 	rm -rf $(VENV) build dist .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -6,7 +6,6 @@ import torch.nn.functional as F
 from regard.attention.banded import attend_band
 from regard.attention.sliced import Context, Kernel, Key, Query, Value, slices
 from regard.attention.terms import Terms
-from regard.masks import causal
 
 _CELLS = 1 << 22  # a mask of more cells than this is made in slices
 
@@ -29,7 +28,7 @@ def _planned(query: Query, key: Key, value: Value, terms: Terms, kernel: Kernel)
     if rest is None and terms.bias is None:
         if band.covers(whole):
             return kernel(query, key, value)
-        if band == causal() and terms.offset == 0:
+        if (band.left, band.right, terms.offset) == (None, 0, 0):
             return kernel(query, key, value, is_causal=True)
         if band.left is not None and band.right is not None:
             return attend_band(query, key, value, terms, kernel)

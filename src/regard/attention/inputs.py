@@ -1,6 +1,6 @@
 """The door of the attention room: what comes in is checked once, and given its four axes."""
 
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 import torch
 from jaxtyping import Float
@@ -13,6 +13,9 @@ Keys = Float[Tensor, "*shared key key_dim"]  # heads may be fewer than those of 
 Values = Float[Tensor, "*shared key dim"]
 
 
+_FEW = 64  # keys
+
+
 class Inputs(NamedTuple):
     """Query, key and value with the axes batch, head, length, dim."""
 
@@ -23,7 +26,18 @@ class Inputs(NamedTuple):
 
 def admit(query: Queries, key: Keys, value: Values) -> Inputs:
     """The inputs with four axes; two are (length dim), three (batch length dim)."""
-    sides = {"query": query, "key": key, "value": value}
+    axes = query.dim()
+    fits = 2 <= axes <= 4 and key.dim() == value.dim() == axes
+    fits = fits and query.dtype == key.dtype == value.dtype and query.is_floating_point()
+    if not fits or 0 in (*query.shape, *key.shape, *value.shape):
+        _refuse({"query": query, "key": key, "value": value})
+    inputs = Inputs(_four_axes(query), _four_axes(key), _four_axes(value))
+    _check_sizes(inputs)
+    return inputs
+
+
+def _refuse(sides: dict[str, Tensor]) -> NoReturn:
+    """Say which input does not fit, and why."""
     for name, side in sides.items():
         if not 2 <= side.dim() <= 4:
             raise ShapeError(
@@ -35,14 +49,10 @@ def admit(query: Queries, key: Keys, value: Values) -> Inputs:
                 f"{name} is empty, its shape is {tuple(side.shape)}; attention needs at least one "
                 "query, one key and one number in each"
             )
-    if not query.dim() == key.dim() == value.dim():
+    if len({side.dim() for side in sides.values()}) > 1:
         raise ShapeError(f"query, key and value should have as many axes, got {_shapes(sides)}")
-    if not query.dtype == key.dtype == value.dtype or not query.is_floating_point():
-        types = ", ".join(f"{name} {side.dtype}" for name, side in sides.items())
-        raise InputError(f"query, key and value should share one floating-point type, got {types}")
-    inputs = Inputs(*(_four_axes(side) for side in sides.values()))
-    _check_sizes(inputs, sides)
-    return inputs
+    types = ", ".join(f"{name} {side.dtype}" for name, side in sides.items())
+    raise InputError(f"query, key and value should share one floating-point type, got {types}")
 
 
 def lower(context: Tensor, axes: int) -> Tensor:
@@ -55,13 +65,16 @@ def lower(context: Tensor, axes: int) -> Tensor:
 def check_finite(result: Tensor, inputs: Inputs) -> None:
     """Raise a NotFiniteError if the result is spoilt by NaN or infinity, and say where it began.
 
-    Two sums, on CPU only: elsewhere they would make the device wait. The query is summed too,
-    since a fused kernel may take a row of NaN for one that sees nothing.
+    A sum, on CPU only: elsewhere it would make the device wait. With few keys the query is summed
+    too: torch's kernel takes a row of NaN for one that sees nothing if keys fill no vector.
     """
     if torch.compiler.is_compiling() or result.device.type != "cpu":
         return
     try:
-        spoilt = bool((result.detach().sum() + inputs.query.detach().sum()).isnan())
+        total = result.detach().sum()
+        if inputs.key.shape[2] < _FEW:
+            total = total + inputs.query.detach().sum()
+        spoilt = bool(total.isnan())
     except RuntimeError:  # inside torch.func's transforms a tensor has no one value
         return
     if spoilt:
@@ -91,8 +104,9 @@ def _four_axes(side: Tensor) -> Tensor:
     return side[:, None] if side.dim() == 3 else side[None, None]
 
 
-def _check_sizes(inputs: Inputs, sides: dict[str, Tensor]) -> None:
+def _check_sizes(inputs: Inputs) -> None:
     query, key, value = inputs
+    sides = {"query": query, "key": key, "value": value}
     if not query.shape[0] == key.shape[0] == value.shape[0]:
         raise ShapeError(f"query, key and value should have one batch size, got {_shapes(sides)}")
     if key.shape[1:3] != value.shape[1:3]:

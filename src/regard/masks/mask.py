@@ -64,6 +64,9 @@ class Everything(Mask):
         """No limit and no rest."""
         return UNLIMITED, None
 
+    def check(self, batch: int, heads: int, queries: int, keys: int) -> None:
+        """Everything fits any call."""
+
     def __repr__(self) -> str:
         return "everything()"
 
@@ -88,6 +91,9 @@ class Window(Mask):
     def split(self) -> tuple["Window", Mask | None]:
         """Itself and no rest."""
         return self, None
+
+    def check(self, batch: int, heads: int, queries: int, keys: int) -> None:
+        """A window fits any call."""
 
     def reach(self, area: Area) -> range:
         """Those columns of the area that one of its rows can see, as one run."""
