@@ -4,34 +4,31 @@ Each row is the fastest of many rounds in which every contestant takes its turn,
 machine shared with others tells the same story to all.
 """
 
-import gc
-import resource
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from bench.measure import OURS, Effort, Row, Table, Target, peak_memory
 from regard.kernels import Region, What, observe, received, window
 from regard.kernels.call import Call, Scoring
 from regard.kernels.choice import PORTABLE
 from regard.masks import causal
 
-THREADS, DIM, HEADS = 2, 64, 12
+DIM, HEADS = 64, 12
 SUMMARY, TOP = What(), What(top=8)
 
 
-@dataclass(frozen=True)
-class Row:
-    """One measured ratio (or number) beside what it should stay under."""
+_PEER = "F.scaled_dot_product_attention"
 
-    name: str
-    measured: float
-    target: float
-    unit: str = "x"
+
+def ratio(case: str, measured: float, limit: float) -> Row:
+    """Our time over that of torch's own attention."""
+    return Row(case, _PEER, "time", measured, None, Target(limit))
 
 
 def fastest(contestants: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
@@ -69,9 +66,9 @@ SIZES = [
 ]
 
 
-def native_rows() -> Iterator[Row]:
+def native_rows(sizes: list[Size]) -> Iterator[Row]:
     """Statistics and atlas, and these with the eight largest weights."""
-    for size in SIZES:
+    for size in sizes:
         for hidden in (False, True):
             yield from race(size, hidden=hidden)
 
@@ -88,8 +85,8 @@ def race(size: Size, *, hidden: bool) -> Iterator[Row]:
         size.rounds,
     )
     name = f"{size.length}{' causal' if hidden else ''}"
-    yield Row(f"{name}: statistics and atlas", best["summary"] / best["torch"], size.summary)
-    yield Row(f"{name}: and top 8", best["top"] / best["torch"], size.top)
+    yield ratio(f"{name}: statistics and atlas", best["summary"] / best["torch"], size.summary)
+    yield ratio(f"{name}: and top 8", best["top"] / best["torch"], size.top)
 
 
 def other_rows(length: int = 8192, heads: int = 4) -> Iterator[Row]:
@@ -111,8 +108,7 @@ def other_rows(length: int = 8192, heads: int = 4) -> Iterator[Row]:
     targets = {"learning": 1.10, "received": 0.7, "portable": 3.5, "portable top": 4.5}
     names = {"learning": "under autograd", "portable top": "portable and top 8"}
     for name, target in targets.items():
-        ratio = best[name] / best["torch"]
-        yield Row(f"{length}: {names.get(name, name)}", ratio, target)
+        yield ratio(f"{length}: {names.get(name, name)}", best[name] / best["torch"], target)
 
 
 def window_rows(length: int = 32768, tries: int = 20) -> Iterator[Row]:
@@ -128,40 +124,46 @@ def window_rows(length: int = 32768, tries: int = 20) -> Iterator[Row]:
             window(query, key, lse, region)
             times.append(time.perf_counter() - start)
         late = sorted(times)[int(0.95 * (tries - 1))]
-        yield Row(f"{length}: window of 512 x 512 at zoom {zoom}, p95", late * 1e3, 100, " ms")
+        case = f"{length}: window of 512 x 512 at zoom {zoom}"
+        yield Row(case, "-", "p95 in ms", late * 1e3, None, Target(100))
 
 
-def memory_rows(length: int = 32768, heads: int = 2) -> Iterator[Row]:
-    """What a call holds at its highest, beyond what torch's attention holds."""
+def contenders(length: int, heads: int) -> dict[str, Callable[[], object]]:
+    """One observation with all that it can keep, and torch's own attention."""
     query, key, value = inputs(length, heads)
-    F.scaled_dot_product_attention(query, key, value)
-    gc.collect()
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    seen = observe(query, key, value, keep=TOP)
-    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    assert seen.atlas is not None
-    unit = 1 if sys.platform == "darwin" else 1024
-    yield Row(f"{length}: memory of an observation", (after - before) * unit / 2**20, 64, " MB")
+    return {
+        OURS: lambda: observe(query, key, value, keep=TOP),
+        _PEER: lambda: F.scaled_dot_product_attention(query, key, value),
+    }
 
 
-def rows() -> Iterator[Row]:
-    torch.set_num_threads(THREADS)
+def memory_row(length: int = 32768, heads: int = 2) -> Row:
+    """What an observation holds at its highest, beyond what torch's attention holds."""
+    case, warm = partial(contenders, length, heads), partial(contenders, 64, heads)
+    ours, theirs = (peak_memory(case, name, warm=warm) for name in (OURS, _PEER))
+    label = f"{length}: statistics, atlas and top 8"
+    if isinstance(ours, str) or isinstance(theirs, str):
+        return Row(label, _PEER, "MiB beyond", None, None, Target(64), f"{ours}; {theirs}")
+    return Row(label, _PEER, "MiB beyond", (ours - theirs) / 2**20, None, Target(64))
+
+
+def observed_rows(effort: Effort) -> Iterator[Row]:
+    """Memory, time, and the other ways in."""
+    yield memory_row()
     with torch.no_grad():
-        yield from memory_rows()
-        yield from native_rows()
-        yield from window_rows()
-    yield from other_rows()
+        yield from native_rows(SIZES[:2] if effort.quick else SIZES)
+    yield from other_rows(2048 if effort.quick else 8192)
 
 
-def main() -> None:
-    print(f"{'what':<48}{'measured':>12}{'target':>12}")
-    for row in rows():
-        mark = "" if row.measured <= row.target else "  above"
-        print(
-            f"{row.name:<48}{row.measured:>10.2f}{row.unit:<2}{row.target:>10.2f}{row.unit}{mark}",
-            flush=True,
-        )
-
-
-if __name__ == "__main__":
-    main()
+TABLES = {
+    "observed": Table(
+        f"Attention observed in one pass, heads of width {DIM}, {HEADS} of them (2 at 32768)",
+        observed_rows,
+        4.0,
+    ),
+    "windows": Table(
+        "Weights computed again for a window of one head",
+        lambda effort: window_rows(8192 if effort.quick else 32768),
+        0.5,
+    ),
+}
