@@ -80,20 +80,34 @@ def tensors(values: Iterable[Any]) -> Iterable[Tensor]:
 
 
 def pass_on(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
-    """Write on the result what its operands say."""
-    results = [each for each in tensors([out]) if each.is_floating_point()]
-    if not results:
+    """Write on the result what its operands say; runs after every function, so it is brief."""
+    if not isinstance(out, Tensor | list | tuple):
         return
-    operands = list(tensors([*args, *kwargs.values()]))
-    marks = [mark for mark in map(mark_of, operands) if mark is not UNKNOWN]
-    stream = next((mark.stream for mark in marks if mark.stream is not None), None)
-    mark = Mark(stream)
-    if getattr(function, "__name__", "") in PASSING:
+    marks = _marks(args)
+    if kwargs:
+        marks += _marks(kwargs.values())
+    is_product = function in PRODUCTS
+    if not marks and not is_product:
+        return
+    mark = Mark(next((each.stream for each in marks if each.stream is not None), None))
+    if is_product:
+        pair = [mark_of(each).stream for each in tensors(args)][-2:]
+        mark = replace(mark, product=(pair[0], pair[-1])) if pair else mark
+    elif getattr(function, "__name__", "") in PASSING:
         product = next((each.product for each in marks if each.product is not None), None)
         weighing = next((each.weighing for each in marks if each.weighing is not None), None)
-        mark = replace(mark, product=product, weighing=weighing)
-    elif function in PRODUCTS and len(operands) >= 2:
-        mark = replace(mark, product=(mark_of(operands[-2]).stream, mark_of(operands[-1]).stream))
-    if mark.stream or mark.product or mark.weighing:
-        for each in results:
+        mark = Mark(mark.stream, product, weighing)
+    for each in tensors((out,)):
+        if each.dtype.is_floating_point:
             put(each, mark)
+
+
+def _marks(values: Iterable[Any]) -> list[Mark]:
+    """The marks on arguments, one level into lists and tuples."""
+    found = []
+    for value in values:
+        if isinstance(value, list | tuple):
+            found += [mark for each in value if (mark := getattr(each, _MARK, None)) is not None]
+        elif (mark := getattr(value, _MARK, None)) is not None:
+            found.append(mark)
+    return found
