@@ -97,6 +97,37 @@ def test_the_fast_path_of_torch_s_encoder_is_left_while_watching():
     assert [each.site for each in seen[0]] == ["layers.0.self_attn", "layers.1.self_attn"]
 
 
+class Masked(nn.Module):
+    def forward(self, x, mask):
+        return F.scaled_dot_product_attention(x, x, x, attn_mask=mask)
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_a_mask_that_changes_in_place_is_read_again(mode):
+    module = Masked()
+    with mode():
+        x = torch.randn(BATCH, HEADS, LENGTH, DIM)
+        mask = torch.ones(1, 1, LENGTH, LENGTH, dtype=torch.bool)
+        for hidden, batch in ((3, BATCH), (5, 1)):
+            mask[..., hidden:] = False
+            mask[..., :hidden] = True
+            with regard.watch(module) as seen:
+                watched = module(x[:batch], mask)
+            torch.testing.assert_close(watched, module(x[:batch], mask))
+            assert seen[0].maps[0].shape[2] == hidden
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_a_dense_causal_mask_over_a_cache_ends_at_the_last_key(mode):
+    with mode():
+        query, key = torch.randn(1, 1, 3, DIM), torch.randn(1, 1, LENGTH, DIM)
+        mask = torch.ones(3, LENGTH, dtype=torch.bool).tril(LENGTH - 3)
+        expected = F.scaled_dot_product_attention(query, key, key, attn_mask=mask)
+        with regard.watch(nn.Identity()):
+            watched = F.scaled_dot_product_attention(query, key, key, attn_mask=mask)
+        torch.testing.assert_close(watched, expected)
+
+
 @pytest.mark.parametrize("name", list(catalog))
 def test_every_mechanism_of_ours_is_seen(name):
     case = Case(name)

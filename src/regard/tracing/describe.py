@@ -29,7 +29,9 @@ def describe_sdpa(
     lead = query.shape[:-2]
     query, key, value = (_four_axes(side, lead) for side in (query, key, value))
     mask, bias = (causal(), None) if is_causal else read_mask(attn_mask, len(query))
-    offset = key.shape[2] - query.shape[2] if mask is not None and _aligned_last(attn_mask) else 0
+    # a dense causal mask lets the last query see the last key; is_causal starts at the first
+    aligned_last = not is_causal and mask is not None and mask.split()[0].right == 0
+    offset = key.shape[2] - query.shape[2] if aligned_last else 0
 
     def finish(context: Tensor) -> Tensor:
         return context if len(lead) == 2 else context.reshape(*lead, *context.shape[2:])
@@ -39,14 +41,17 @@ def describe_sdpa(
 
 
 def read_mask(dense: Tensor | None, batch: int) -> tuple[Mask | None, Bias | None]:
-    """What a dense mask of truth values or added numbers means; read once for all layers."""
+    """What a dense mask of truth values or added numbers means; read once while it stays."""
     if dense is None:
         return None, None
-    known = getattr(dense, _READ, None)
-    if known is None:
-        known = _read(dense.detach(), batch)
+    if dense.is_inference():  # has no version: whether it changed cannot be told
+        return _read(dense, batch)
+    key = (dense._version, batch)
+    known = getattr(dense, _READ, {})
+    if key not in known:
+        known = {key: _read(dense.detach(), batch)}
         setattr(dense, _READ, known)
-    found: tuple[Mask | None, Bias | None] = known
+    found: tuple[Mask | None, Bias | None] = known[key]
     return found
 
 
@@ -86,12 +91,6 @@ def _causal_description(seen: Bool[Tensor, "batch head query key"]) -> Mask:
         return causal() if bool(real.all()) else causal() & padding(real)
     rest = explicit(seen)
     return causal() & rest if bool(real.all()) else causal() & padding(real) & rest
-
-
-def _aligned_last(dense: Tensor | None) -> bool:
-    """Whether a dense mask was read as a causal one, whose last query sees the last key."""
-    found = None if dense is None else getattr(dense, _READ, (None, None))[0]
-    return found is not None and found.split()[0].right == 0
 
 
 def _four_axes(side: Tensor, lead: torch.Size) -> Tensor:
