@@ -117,6 +117,17 @@ def test_a_mask_that_changes_in_place_is_read_again(mode):
             assert seen[0].maps[0].shape[2] == hidden
 
 
+@pytest.mark.parametrize("lead", [(), (BATCH,), (BATCH, HEADS)], ids=str)
+def test_inputs_without_heads_or_batch_are_seen_too(lead):
+    x, mask = torch.randn(*lead, LENGTH, DIM), torch.rand(*lead, LENGTH, LENGTH) > 0.3
+    mask[..., 0] = True
+    module = Masked()
+    with regard.watch(module) as seen:
+        watched = module(x, mask)
+    torch.testing.assert_close(watched, module(x, mask))
+    assert len(seen) == (BATCH if lead else 1)
+
+
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
 def test_a_dense_causal_mask_over_a_cache_ends_at_the_last_key(mode):
     with mode():

@@ -28,6 +28,8 @@ def describe_sdpa(
     """One call of F.scaled_dot_product_attention."""
     lead = query.shape[:-2]
     query, key, value = (_four_axes(side, lead) for side in (query, key, value))
+    if attn_mask is not None and attn_mask.dim() == 3 and len(lead) == 1:
+        attn_mask = attn_mask[:, None]  # without heads, its first axis is the batch
     mask, bias = (causal(), None) if is_causal else read_mask(attn_mask, len(query))
     # a dense causal mask lets the last query see the last key; is_causal starts at the first
     aligned_last = not is_causal and mask is not None and mask.split()[0].right == 0
