@@ -12,6 +12,7 @@ from regard.masks import Mask, Part, everything
 from regard.masks.mask import AllOf, Explicit, Lengths, Padding
 from regard.tracing.seen import Keep, Seen
 from regard.tracing.stacking import stacked
+from regard.tracing.told import Notes
 from regard.types import AttentionMap, Axis, Dense, Gap, Recomputable, Summary, Tokens, Trace
 from regard.types.maps import Kind
 
@@ -25,7 +26,7 @@ class Stream:
     real: tuple[range, ...]
 
 
-def assemble(runs: list[list[Seen]], keep: Keep) -> list[Trace]:
+def assemble(runs: list[list[Seen]], keep: Keep, notes: Notes) -> list[Trace]:
     """One trace for each example of the batch."""
     if not runs:
         raise InputError(

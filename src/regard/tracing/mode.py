@@ -11,18 +11,8 @@ from torch.overrides import TorchFunctionMode
 
 from regard.kernels import What, observe
 from regard.kernels.taps import Tapped, tap_of
-from regard.tracing.byhand import by_hand
-from regard.tracing.flow import (
-    BEGINNINGS,
-    PRODUCTS,
-    SOFTMAXES,
-    Mark,
-    Weighing,
-    mark_of,
-    pass_on,
-    put,
-    tensors,
-)
+from regard.tracing.flow import Mark, mark_of, put, tensors
+from regard.tracing.following import Follower
 from regard.tracing.seen import Seen
 from regard.tracing.sites import Sites
 from regard.tracing.stacking import continues, trimmed
@@ -39,7 +29,7 @@ class Watcher(TorchFunctionMode):
         self.sites, self.what, self.beside = sites, what, beside
         self.runs: list[list[Seen]] = []
         self._open: dict[str, list[Seen]] = {}
-        self._last: Weighing | None = None
+        self.follower = Follower(sites, self._keep)
 
     def __torch_function__(
         self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
@@ -55,7 +45,7 @@ class Watcher(TorchFunctionMode):
             with self:  # look at the calls inside
                 return _mha_forward()(*args, **kwargs)
         result = function(*args, **kwargs)
-        self._follow(function, args, kwargs, result)
+        self.follower.follow(function, args, kwargs, result)
         return result
 
     def _attended(self, tapped: Tapped, own: Callable[[], Any]) -> Any:
@@ -116,38 +106,6 @@ class Watcher(TorchFunctionMode):
         else:
             self._open[call.site] = run = [call]
             self.runs.append(run)
-
-    def _follow(
-        self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any
-    ) -> None:
-        pass_on(function, args, kwargs, result)
-        if not isinstance(result, Tensor):
-            return
-        if function in BEGINNINGS and mark_of(result).stream is None:
-            put(result, Mark(self.sites.caller))
-        elif function in SOFTMAXES:
-            self._weighed(args, kwargs, result)
-        elif function in PRODUCTS:
-            self._mixed(list(tensors(args)))
-
-    def _weighed(self, args: tuple[Any, ...], kwargs: dict[str, Any], weights: Tensor) -> None:
-        """A softmax of scores that came from a product of two tensors may be attention."""
-        scores = args[0] if args else kwargs["input"]
-        product = mark_of(scores).product
-        axis = kwargs.get("dim", args[1] if len(args) > 1 else -1)
-        if product is None or axis not in (-1, weights.dim() - 1):
-            return
-        # detached, so that the mark on the weights does not hold the weights themselves
-        weighing = Weighing(weights.detach(), scores.detach(), product)
-        put(weights, Mark(product[0], weighing=weighing))
-
-    def _mixed(self, operands: list[Tensor]) -> None:
-        """A product of weights and values: attention written by hand."""
-        for operand in operands:
-            weighing = mark_of(operand).weighing
-            if weighing is not None and weighing is not self._last:
-                self._last = weighing
-                self._keep(by_hand(self.sites, weighing, operand))
 
 
 def _for_each_head(tapped: Tapped) -> Tensor:

@@ -13,6 +13,7 @@ from regard.tracing.assembly import assemble
 from regard.tracing.mode import Watcher
 from regard.tracing.seen import Keep
 from regard.tracing.sites import Sites
+from regard.tracing.told import Notes, Told
 from regard.types import Trace
 
 
@@ -21,6 +22,11 @@ class Watched(Sequence[Trace]):
 
     def __init__(self) -> None:
         self._traces: list[Trace] | None = None
+        self.told: Told | None = None
+
+    def tell(self, told: Told) -> None:
+        """Say, before the block ends, what only the caller knows: tokens, and rows that moved."""
+        self.told = told
 
     def fill(self, traces: list[Trace]) -> None:
         """Take what was seen."""
@@ -80,4 +86,6 @@ def watch(
         stack.enter_context(sites)
         stack.enter_context(watcher)
         yield watched
-    watched.fill(assemble(watcher.runs, keep))
+    follower = watcher.follower
+    notes = Notes(watched.told, follower.grids, tuple(follower.gaps))
+    watched.fill(assemble(watcher.runs, keep, notes))
