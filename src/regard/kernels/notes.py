@@ -1,6 +1,7 @@
 """Room for what an observation keeps, and the noting down of one strip after another."""
 
 from dataclasses import dataclass, fields
+from functools import lru_cache
 
 import torch
 from jaxtyping import Float, Int
@@ -27,12 +28,17 @@ class Softmax:
     sink: Float[Tensor, "head query 1"] | None
 
 
+_NAMES = tuple(part.name for part in fields(Statistics))
+
+
 def empty_statistics(call: Call) -> Statistics:
     """Statistics of the call's shape, all zero, for a kernel to fill."""
-    shape, names = call.sizes[:3], [part.name for part in fields(Statistics)]
     # One piece of memory for all: a short call should not pay for eleven.
-    filled = dict(zip(names, call.zeros(len(names), *shape).unbind(), strict=True))
-    filled["largest_key"] = torch.full(shape, -1, dtype=torch.int32, device=call.query.device)
+    rows = call.zeros(len(_NAMES), *call.sizes[:3]).unbind()
+    filled = dict(zip(_NAMES, rows, strict=True))
+    key = filled["largest_key"]
+    key = key.view(torch.int32) if key.dtype == torch.float32 else key.to(torch.int32)
+    filled["largest_key"] = key.fill_(-1)
     return Statistics(**filled)
 
 
@@ -77,9 +83,17 @@ def note_atlas(strip: Strip, row: Softmax, atlas: Atlas) -> None:
 
 def settle_means(call: Call, atlas: Atlas) -> None:
     """Turn sums into means over the pairs that each cell holds."""
-    rows = cell_counts(call.sizes[2], atlas.rows)
-    columns = cell_counts(call.sizes[3], atlas.columns)
-    atlas.mean.div_((rows[:, None] * columns).to(atlas.mean))
+    _, _, queries, keys = call.sizes
+    if queries <= atlas.rows and keys <= atlas.columns:  # one cell: a short call should be quick
+        atlas.mean.div_(queries * keys)
+        return
+    atlas.mean.div_(_pairs(queries, atlas.rows, keys, atlas.columns).to(atlas.mean))
+
+
+@lru_cache(maxsize=8)
+def _pairs(queries: int, high: int, keys: int, wide: int) -> Int[Tensor, "cell_row cell_column"]:
+    """How many pairs each cell holds; the layers of a model ask for the same again."""
+    return cell_counts(queries, high)[:, None] * cell_counts(keys, wide)
 
 
 def note_statistics(call: Call, strip: Strip, row: Softmax, out: Statistics) -> None:

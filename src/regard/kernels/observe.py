@@ -56,5 +56,7 @@ def observe(
     kernel = kernel_for(call)
     if keep.context and needs_gradient(call):
         return differentiable(call, lambda: kernel.observe(call, keep))
+    if not torch.is_grad_enabled():
+        return kernel.observe(call, keep)
     with torch.no_grad():
         return kernel.observe(call, keep)
