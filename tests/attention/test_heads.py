@@ -1,3 +1,5 @@
+import copy
+
 import pytest
 import torch
 
@@ -110,3 +112,67 @@ def test_heads_that_do_not_fit_get_their_sentence(dim, heads, key_heads, message
 
 def test_it_prints_its_heads():
     assert "heads=6, key_heads=2" in repr(MultiHeadAttention(DIM, HEADS, key_heads=2))
+
+
+@pytest.mark.parametrize("key_heads", [6, 2])
+@pytest.mark.parametrize("bias", [False, True])
+def test_packed_projections_are_the_same_projections(key_heads, bias):
+    attention = MultiHeadAttention(
+        DIM, HEADS, key_heads=key_heads, bias=bias, rotary=Rotary(HEAD_DIM)
+    )
+    x = torch.randn(BATCH, LENGTH, DIM)
+    before, names = attention(x), dict(attention.named_parameters())
+    attention.pack()
+    with torch.no_grad():
+        torch.testing.assert_close(attention(x), before)
+    assert all(names[name] is each for name, each in attention.named_parameters())
+
+
+def test_packed_projections_follow_their_parameters():
+    attention = MultiHeadAttention(DIM, HEADS)
+    attention.pack()
+    x = torch.randn(BATCH, LENGTH, DIM)
+    with torch.no_grad():
+        before = attention(x)
+        attention.w_k.weight.mul_(3.0)
+        assert not torch.allclose(attention(x), before, atol=1e-3)
+        attention.double().float()
+        torch.testing.assert_close(attention(x), attention(x, x))
+
+
+def test_packing_leaves_the_parameters_to_be_trained():
+    attention = MultiHeadAttention(DIM, HEADS)
+    with torch.inference_mode():
+        attention.pack()
+        attention(torch.randn(BATCH, LENGTH, DIM))
+    attention(torch.randn(BATCH, LENGTH, DIM)).sum().backward()
+    with torch.no_grad():
+        attention.w_q.weight -= attention.w_q.weight.grad
+    assert attention.w_v.weight.grad.abs().sum() > 0
+
+
+def test_a_hook_on_a_packed_projection_is_still_called():
+    attention, calls = MultiHeadAttention(DIM, HEADS), []
+    attention.pack()
+    attention.w_v.register_forward_hook(lambda *each: calls.append(each))
+    with torch.no_grad():
+        attention(torch.randn(BATCH, LENGTH, DIM))
+    assert len(calls) == 1
+
+
+def test_a_copy_of_packed_projections_is_its_own():
+    attention = MultiHeadAttention(DIM, HEADS)
+    attention.pack()
+    other, x = copy.deepcopy(attention), torch.randn(BATCH, LENGTH, DIM)
+    with torch.no_grad():
+        other.w_q.weight.zero_()
+        torch.testing.assert_close(attention(x), attention(x, x))
+        assert not torch.equal(other(x), attention(x))
+
+
+def test_the_steps_of_attention_run_inside_the_module():
+    attention, calls = MultiHeadAttention(DIM, HEADS), []
+    attention.register_forward_hook(lambda *each: calls.append(each))
+    _, past = attention.step(torch.randn(BATCH, 3, DIM))
+    attention.read(torch.randn(BATCH, 2, DIM), past)
+    assert len(calls) == 2

@@ -97,3 +97,13 @@ def test_relative_positions_follow_their_table():
 def test_positions_that_do_not_fit_get_their_sentence(make, error, message):
     with pytest.raises(error, match=message):
         make()
+
+
+def test_remembered_turns_are_those_of_every_type():
+    rotary, x = Rotary(8), torch.randn(5, 8)
+    with torch.inference_mode():
+        rotary(x, 3)
+    torch.testing.assert_close(rotary(x.double(), 3).float(), rotary(x, 3))
+    x = x.requires_grad_()
+    rotary(x, 1).sum().backward()
+    assert x.grad is not None

@@ -1,8 +1,10 @@
 """Attention with learned projections: one head or many, self or cross, with a cache as a value."""
 
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -13,6 +15,9 @@ from regard.masks import Mask
 
 Sequences = Float[Tensor, "*batch query dim"]
 Others = Float[Tensor, "*batch key key_dim"]
+Heads = Float[Tensor, "batch head query head_dim"]
+Matrix = Float[Tensor, "rows columns"]
+Vector = Float[Tensor, " rows"]
 
 
 @dataclass(frozen=True)
@@ -32,6 +37,13 @@ class KeyValueCache:
         return KeyValueCache(
             torch.cat([self.key, new.key], dim=2), torch.cat([self.value, new.value], dim=2)
         )
+
+
+class Projected(NamedTuple):
+    """Queries split into heads, and what they look at."""
+
+    query: Heads
+    memory: KeyValueCache
 
 
 class SingleHeadAttention(nn.Module):
@@ -108,16 +120,25 @@ class MultiHeadAttention(nn.Module):
         self.w_o = nn.Linear(dim, dim, bias=bias)
         self.mechanism = Mechanism() if mechanism is None else mechanism
         self.rotary = rotary
+        self._packed: tuple[Matrix, Vector | None] | None = None
 
     def forward(
         self,
         query: Sequences,
-        key: Others | None = None,
+        key: Others | KeyValueCache | Projected | None = None,
         value: Others | None = None,
         mask: Mask | None = None,
+        *,
+        offset: int = 0,
     ) -> Sequences:
-        """The new vector of each query."""
-        return self.read(query, self.project(query if key is None else key, value), mask)
+        """The new vector of each query; the first of them stands at position `offset`.
+
+        The key may be what was projected before.
+        """
+        queries, memory = self._projected(query, key, value, offset)
+        context = attend(queries, memory.key, memory.value, self.mechanism, mask, offset=offset)
+        merged: Tensor = self.w_o(context.transpose(1, 2).flatten(2))
+        return merged if query.dim() == 3 else merged[0]
 
     def project(
         self, key: Others, value: Others | None = None, *, offset: int = 0
@@ -127,23 +148,51 @@ class MultiHeadAttention(nn.Module):
         values = _split(self.w_v(key if value is None else value), self.key_heads)
         return KeyValueCache(keys if self.rotary is None else self.rotary(keys, offset), values)
 
+    def project_all(self, query: Sequences, *, offset: int = 0) -> Projected:
+        """Queries, keys and values of self-attention; packed, they are one product."""
+        packed = self._side_by_side()
+        if packed is None:
+            return Projected(self._queries(query, offset), self.project(query, offset=offset))
+        joined = _split(F.linear(query, *packed), self.heads + 2 * self.key_heads)
+        turned, values = joined.split([self.heads + self.key_heads, self.key_heads], dim=1)
+        if self.rotary is not None:
+            turned = self.rotary(turned, offset)
+        queries, keys = turned.split([self.heads, self.key_heads], dim=1)
+        return Projected(queries, KeyValueCache(keys, values))
+
     def read(
         self, query: Sequences, memory: KeyValueCache, mask: Mask | None = None, *, offset: int = 0
     ) -> Sequences:
         """The new vector of each query, from keys and values projected before."""
-        queries = self._queries(query, offset)
-        context = attend(queries, memory.key, memory.value, self.mechanism, mask, offset=offset)
-        merged: Tensor = self.w_o(context.transpose(1, 2).flatten(2))
-        return merged if query.dim() == 3 else merged[0]
+        read: Tensor = self(query, memory, mask=mask, offset=offset)
+        return read
 
     def step(
         self, query: Sequences, past: KeyValueCache | None = None, mask: Mask | None = None
     ) -> tuple[Sequences, KeyValueCache]:
         """Self-attention of new tokens over the past and themselves, and the past extended."""
         offset = 0 if past is None else past.length
-        new = self.project(query, offset=offset)
+        queries, new = self.project_all(query, offset=offset)
         memory = new if past is None else past.extended(new)
-        return self.read(query, memory, mask, offset=offset), memory
+        context: Tensor = self(query, Projected(queries, memory), mask=mask, offset=offset)
+        return context, memory
+
+    def pack(self) -> None:
+        """Lay W_Q, W_K, W_V side by side in memory, to be one product where no gradient is wanted.
+
+        The parameters stay what they are; moved elsewhere they are three products again.
+        """
+        linears = [self.w_q, self.w_k, self.w_v]
+        plain = all(type(e) is nn.Linear and type(e.weight) is nn.Parameter for e in linears)
+        kinds = {(each.weight.shape[1], each.weight.dtype, each.weight.device) for each in linears}
+        if not plain or len(kinds) > 1 or self._side_by_side(asked=True) is not None:
+            return
+        biased = self.w_q.bias is not None
+        with torch.inference_mode(False):  # the parameters may be trained again
+            self._packed = (
+                _pack([each.weight for each in linears]),
+                _pack([each.bias for each in linears]) if biased else None,
+            )
 
     def weights(
         self, query: Sequences, key: Others | None = None, mask: Mask | None = None
@@ -157,7 +206,43 @@ class MultiHeadAttention(nn.Module):
         """The heads."""
         return f"heads={self.heads}, key_heads={self.key_heads}"
 
-    def _queries(self, query: Sequences, offset: int) -> Float[Tensor, "batch head query head_dim"]:
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_packed": None}  # a copy's parameters lie apart
+
+    def _side_by_side(self, *, asked: bool = False) -> tuple[Matrix, Vector | None] | None:
+        """W_Q, W_K, W_V as one matrix if they still are, and nobody wants to see them apart."""
+        if self._packed is None or torch.compiler.is_compiling():
+            return None
+        if torch.is_grad_enabled() and not asked:
+            return None
+        linears = (self.w_q, self.w_k, self.w_v)
+        if any(
+            type(e) is not nn.Linear or e._forward_hooks or e._forward_pre_hooks for e in linears
+        ):
+            return None
+        weight, bias = self._packed
+        if _lie_in(weight, linears, "weight") and (bias is None or _lie_in(bias, linears, "bias")):
+            return self._packed
+        self._packed = None
+        return None
+
+    def _projected(
+        self,
+        query: Sequences,
+        key: Others | KeyValueCache | Projected | None,
+        value: Others | None,
+        offset: int,
+    ) -> Projected:
+        if isinstance(key, Projected):
+            return key
+        if isinstance(key, KeyValueCache):
+            return Projected(self._queries(query, offset), key)
+        if key is None and value is None:
+            return self.project_all(query, offset=offset)
+        key = query if key is None else key
+        return Projected(self._queries(query, offset), self.project(key, value))
+
+    def _queries(self, query: Sequences, offset: int) -> Heads:
         queries = _split(self.w_q(query), self.heads)
         if self.rotary is None:
             return queries
@@ -171,6 +256,24 @@ def _split(
     joined = joined if joined.dim() == 3 else joined[None]
     batch, length, _ = joined.shape
     return joined.view(batch, length, heads, -1).transpose(1, 2)
+
+
+def _pack(parts: list[Tensor]) -> Tensor:
+    """The parts one under the other in one tensor, of which they become views."""
+    packed = torch.cat([part.detach() for part in parts])
+    for part, place in zip(parts, packed.split([len(part) for part in parts]), strict=True):
+        part.data = place
+    return packed
+
+
+def _lie_in(packed: Tensor, linears: tuple[nn.Linear, ...], name: str) -> bool:
+    place = packed.data_ptr()
+    for each in linears:
+        part = getattr(each, name)
+        if part is None or part.data_ptr() != place or part.dtype != packed.dtype:
+            return False
+        place += part.nbytes
+    return True
 
 
 def _check_heads(dim: int, heads: int, key_heads: int) -> None:

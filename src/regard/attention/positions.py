@@ -69,6 +69,7 @@ class Rotary(nn.Module):
         self.pairs = pairs
         frequency = base ** (-torch.arange(0, dim, 2, dtype=torch.float64) / dim)
         self.register_buffer("frequency", frequency.float(), persistent=False)
+        self._turns: tuple[Tensor, Tensor] | None = None
 
     def forward(
         self, x: Float[Tensor, "*batch length dim"], offset: int = 0
@@ -79,14 +80,27 @@ class Rotary(nn.Module):
                 f"this Rotary turns vectors of width {2 * len(self.frequency)}, got {x.shape[-1]}; "
                 "it wants the width of one head"
             )
-        position = torch.arange(offset, offset + x.shape[-2], device=x.device)
-        angle = position[:, None] * self.frequency
-        cos, sin = angle.cos().to(x.dtype), angle.sin().to(x.dtype)
+        cos, sin = self._known(offset, offset + x.shape[-2], x)
         axis = -1 if self.pairs == "neighbours" else -2
         shape = (-1, 2) if self.pairs == "neighbours" else (2, -1)
         first, second = x.unflatten(-1, shape).unbind(axis)
         turned = (first * cos - second * sin, first * sin + second * cos)
         return torch.stack(turned, dim=axis).flatten(-2)
+
+    def _known(self, start: int, stop: int, like: Tensor) -> tuple[Tensor, Tensor]:
+        """Cosines and sines of some positions; they are remembered, for decoding asks for each."""
+        if start < 0 or torch.compiler.is_compiling():
+            return self._turned(range(start, stop), like)
+        known = self._turns
+        if known is None or len(known[0]) < stop or not _alike(known[0], like):
+            with torch.inference_mode(False):  # gradients may pass through them later
+                self._turns = known = self._turned(range(2 * stop), like)
+        return known[0][start:stop], known[1][start:stop]
+
+    def _turned(self, positions: range, like: Tensor) -> tuple[Tensor, Tensor]:
+        position = torch.arange(positions.start, positions.stop, device=like.device)
+        angle = position[:, None] * self.frequency
+        return angle.cos().to(like.dtype), angle.sin().to(like.dtype)
 
 
 class RelativePositions(nn.Module):
@@ -119,6 +133,10 @@ def _sinusoids(dim: int, length: int) -> Float[Tensor, "length dim"]:
     frequency = 10000.0 ** (-torch.arange(0, dim, 2, dtype=torch.float64) / dim)
     table = torch.stack([torch.sin(position * frequency), torch.cos(position * frequency)], dim=-1)
     return table.flatten(1)[:, :dim].float()
+
+
+def _alike(one: Tensor, other: Tensor) -> bool:
+    return one.dtype == other.dtype and one.device == other.device
 
 
 def _check(module: nn.Module, x: Tensor, offset: int, length: int, dim: int) -> None:
