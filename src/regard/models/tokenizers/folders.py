@@ -1,0 +1,166 @@
+"""Folders that hold a tokenizer: our own, and those of Hugging Face and Marian."""
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+
+import tokenizers
+
+from regard.errors import FileError
+from regard.models.tokenizers.sentencepiece import HIDDEN, marian_backend, piece_backend
+
+__all__ = ["HIDDEN", "Manner", "Parts", "read_folder"]
+
+_ROLE_NAMES = {
+    "bos_token": ("<s>", "<|begin_of_text|>", "<|endoftext|>", "<bos>"),
+    "eos_token": ("</s>", "<|end_of_text|>", "<|endoftext|>", "<eos>"),
+    "unk_token": ("<unk>", "[UNK]"),
+    "sep_token": ("[SEP]",),
+    "pad_token": ("<pad>", "[PAD]"),
+    "cls_token": ("[CLS]",),
+    "mask_token": ("[MASK]", "<mask>"),
+}
+_ENDLESS = 1 << 40  # a config that means "no limit" writes a larger number
+
+
+@dataclass(frozen=True)
+class Manner:
+    """Which tokens are special for what, the side of padding, the longest text."""
+
+    ROLES: ClassVar[tuple[str, ...]] = tuple(_ROLE_NAMES)
+    tokens: dict[str, str] = field(default_factory=dict)
+    padding_side: str = "right"
+    max_length: int | None = None
+
+    @classmethod
+    def guessed(cls, backend: tokenizers.Tokenizer) -> "Manner":
+        """By the names that special tokens usually have."""
+        added = backend.get_added_tokens_decoder().values()
+        special = [token.content for token in added if token.special]
+        found = {}
+        for role, names in _ROLE_NAMES.items():
+            known = [name for name in names if name in special]
+            if known:
+                found[role] = known[0]
+        return cls(found)
+
+    @classmethod
+    def of(cls, config: dict[str, Any], backend: tokenizers.Tokenizer) -> "Manner":
+        """By a config in Hugging Face's form; a token that the vocabulary has not is left out."""
+        named = {role: _content(config.get(role)) for role in cls.ROLES}
+        known = {
+            role: name
+            for role, name in named.items()
+            if name and backend.token_to_id(name) is not None
+        }
+        limit = int(config.get("model_max_length") or _ENDLESS)
+        tokens = known or cls.guessed(backend).tokens
+        side = config.get("padding_side", "right")
+        return cls(tokens, side, None if limit >= _ENDLESS else limit)
+
+    def to_json(self) -> dict[str, Any]:
+        """The config in Hugging Face's form."""
+        config: dict[str, Any] = {"tokenizer_class": "PreTrainedTokenizerFast", **self.tokens}
+        config["padding_side"] = self.padding_side
+        if self.max_length is not None:
+            config["model_max_length"] = self.max_length
+        return config
+
+
+class Parts(NamedTuple):
+    """What a Tokenizer is made of."""
+
+    backend: tokenizers.Tokenizer
+    manner: Manner
+
+
+def read_folder(folder: Path) -> Parts | tuple[Parts, Parts]:
+    """The parts of the folder's tokenizer, of source and target where they differ."""
+    if not folder.is_dir():
+        raise FileError(f"no folder {folder}; expected one with a tokenizer.json")
+    config = _json(folder / "special_tokens_map.json") | _json(folder / "tokenizer_config.json")
+    if (folder / "tokenizer.json").exists():
+        source = _parts(_file_backend(folder / "tokenizer.json"), config)
+        if not (folder / "target_tokenizer.json").exists():
+            return source
+        target = _file_backend(folder / "target_tokenizer.json")
+        return source, _parts(target, config.get("target", config))
+    return _foreign(folder, config)
+
+
+def _foreign(folder: Path, config: dict[str, Any]) -> Parts | tuple[Parts, Parts]:
+    """Older layouts, converted as they are read."""
+    if (folder / "source.spm").exists() and (folder / "target.spm").exists():
+        shared = _json(folder / "vocab.json")
+        written = _json(folder / "target_vocab.json") or shared
+        return (
+            _parts(marian_backend(folder / "source.spm", shared), config),
+            _parts(marian_backend(folder / "target.spm", written), config),
+        )
+    for name in ("tokenizer.model", "spiece.model", "sentencepiece.bpe.model"):
+        if (folder / name).exists():
+            return _parts(piece_backend(folder / name), config)
+    if (folder / "vocab.json").exists() and (folder / "merges.txt").exists():
+        return _parts(_gpt2_backend(folder), config)
+    if (folder / "vocab.txt").exists():
+        return _parts(_bert_backend(folder, lower=config.get("do_lower_case", True)), config)
+    raise FileError(
+        f"{folder} holds no tokenizer; expected tokenizer.json, or source.spm with target.spm "
+        "and vocab.json, or vocab.json with merges.txt, or vocab.txt"
+    )
+
+
+def _gpt2_backend(folder: Path) -> tokenizers.Tokenizer:
+    model = tokenizers.models.BPE.from_file(str(folder / "vocab.json"), str(folder / "merges.txt"))
+    backend = tokenizers.Tokenizer(model)
+    backend.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    backend.decoder = tokenizers.decoders.ByteLevel()
+    backend.post_processor = tokenizers.processors.ByteLevel(trim_offsets=False)
+    backend.add_special_tokens(["<|endoftext|>"])
+    return backend
+
+
+def _bert_backend(folder: Path, *, lower: bool) -> tokenizers.Tokenizer:
+    model = tokenizers.models.WordPiece.from_file(str(folder / "vocab.txt"), unk_token="[UNK]")  # noqa: S106
+    backend = tokenizers.Tokenizer(model)
+    backend.normalizer = tokenizers.normalizers.BertNormalizer(lowercase=lower)
+    backend.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
+    backend.decoder = tokenizers.decoders.WordPiece()
+    backend.add_special_tokens(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"])
+    vocabulary = backend.get_vocab()
+    backend.post_processor = tokenizers.processors.BertProcessing(
+        ("[SEP]", vocabulary["[SEP]"]), ("[CLS]", vocabulary["[CLS]"])
+    )
+    return backend
+
+
+def _parts(backend: tokenizers.Tokenizer, config: dict[str, Any]) -> Parts:
+    # a call says itself how to pad and cut: what a file remembers of it would come on top
+    backend.no_padding()
+    backend.no_truncation()
+    return Parts(backend, Manner.of(config, backend))
+
+
+def _file_backend(file: Path) -> tokenizers.Tokenizer:
+    try:
+        return tokenizers.Tokenizer.from_file(str(file))
+    except Exception as error:  # the library raises bare Exceptions
+        raise FileError(f"{file} is no whole tokenizer file: {error}; write it again") from None
+
+
+def _json(file: Path) -> dict[str, Any]:
+    if not file.exists():
+        return {}
+    try:
+        content: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise FileError(f"{file} is no whole JSON file: {error}; write it again") from None
+    return content
+
+
+def _content(token: Any) -> str | None:
+    """A token is written as itself or as a description that has it as its content."""
+    if isinstance(token, dict):
+        token = token.get("content")
+    return token if isinstance(token, str) else None

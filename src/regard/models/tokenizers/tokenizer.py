@@ -1,0 +1,310 @@
+"""Text to ids and back: the protocol of a Hugging Face fast tokenizer, and no other."""
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import tokenizers
+from torch import Tensor
+
+from regard.errors import InputError
+from regard.models.tokenizers.batch import Batch, stacked
+from regard.models.tokenizers.encoding import encoded, parts_of
+from regard.models.tokenizers.folders import HIDDEN, Manner, Parts, read_folder
+from regard.models.tokenizers.options import Options, options_of
+from regard.models.tokenizers.training import Chinese, Kind, Plan, train_backend
+
+Ids = int | Sequence[int] | Tensor
+Texts = str | Sequence[str] | Sequence[Sequence[str]]
+
+
+class Tokenizer:
+    """Turns texts into ids and ids into texts; answers like a Hugging Face fast tokenizer.
+
+    >>> from regard.models.tokenizers import Tokenizer
+    >>> tokenizer = Tokenizer.train(["I love you.", "我爱你。"] * 9, "character")
+    >>> tokenizer.decode(tokenizer.encode("你 love 我 ♥"), skip_special_tokens=True)
+    '你 love 我 ♥'
+    """
+
+    is_fast: ClassVar[bool] = True
+    bos_token: str | None
+    eos_token: str | None
+    unk_token: str | None
+    sep_token: str | None
+    pad_token: str | None
+    cls_token: str | None
+    mask_token: str | None
+    bos_token_id: int | None
+    eos_token_id: int | None
+    unk_token_id: int | None
+    sep_token_id: int | None
+    pad_token_id: int | None
+    cls_token_id: int | None
+    mask_token_id: int | None
+
+    def __init__(self, backend: tokenizers.Tokenizer, manner: Manner | None = None) -> None:
+        manner = Manner.guessed(backend) if manner is None else manner
+        self.backend_tokenizer = backend
+        for role, token in manner.tokens.items():
+            setattr(self, role, token)
+        self.padding_side = manner.padding_side
+        self.model_max_length = manner.max_length
+
+    @classmethod
+    def train(
+        cls,
+        lines: Iterable[str],
+        kind: Kind = "bpe",
+        vocab_size: int = 8000,
+        *,
+        punctuation: bool = False,
+        chinese: Chinese = "subword",
+        lower: bool = False,
+        alphabet: int | None = None,
+    ) -> "Tokenizer":
+        """A tokenizer that learnt its vocabulary from a corpus.
+
+        `punctuation` makes each mark a token of its own, chinese="character" each Chinese
+        character; `alphabet` keeps the most frequent characters only. "byte-bpe", "bpe",
+        "unigram" and "character" give back every text, spelling what they do not know in bytes
+        (where ▁ stands for the space, a ▁ in the text comes back as one); "word" knows the
+        words that it has met. `lower` gives back lower case.
+        """
+        plan = Plan(kind, vocab_size, punctuation, chinese, lower, alphabet)
+        return Tokenizer(train_backend(lines, plan))
+
+    @classmethod
+    def load(cls, folder: str | Path) -> "Tokenizer":
+        """The tokenizer of a folder; a TokenizerPair where source and target have one each."""
+        found = read_folder(Path(folder))
+        if isinstance(found, Parts):
+            return Tokenizer(*found)
+        return TokenizerPair(*(Tokenizer(*parts) for parts in found))
+
+    def save(self, folder: str | Path) -> None:
+        """Write tokenizer.json, and in tokenizer_config.json which tokens are special for what."""
+        place = Path(folder)
+        place.mkdir(parents=True, exist_ok=True)
+        self.backend_tokenizer.save(str(place / "tokenizer.json"))
+        _write(place / "tokenizer_config.json", self.manner.to_json())
+
+    @property
+    def source(self) -> "Tokenizer":
+        """The tokenizer of what is read."""
+        return self
+
+    @property
+    def target(self) -> "Tokenizer":
+        """The tokenizer of what is written."""
+        return self
+
+    @property
+    def manner(self) -> Manner:
+        """Special tokens, side of padding and longest text."""
+        return Manner(self.special_tokens_map, self.padding_side, self.model_max_length)
+
+    def framed(self, template: str) -> "Tokenizer":
+        """This tokenizer with other special tokens around a text, such as "<s> $A </s>"."""
+        backend = tokenizers.Tokenizer.from_str(self.backend_tokenizer.to_str())
+        names = [part for part in template.split() if not part.startswith("$")]
+        unknown = [name for name in names if backend.token_to_id(name) is None]
+        if unknown or "$A" not in template.split():
+            raise InputError(
+                f"a template holds $A, the text, and tokens of the vocabulary, got {template!r}"
+            )
+        backend.post_processor = tokenizers.processors.TemplateProcessing(
+            single=template, special_tokens=[(name, backend.token_to_id(name)) for name in names]
+        )
+        return Tokenizer(backend, self.manner)
+
+    def __call__(
+        self,
+        text: Texts | None = None,
+        text_pair: Texts | None = None,
+        *,
+        text_target: Texts | None = None,
+        **options: Any,
+    ) -> Batch:
+        """Ids and masks of one text or several; the keywords are those of Hugging Face.
+
+        `text_target` is encoded too, as `labels`, or alone as `input_ids`.
+        """
+        chosen = options_of(options)
+        if text is None and text_target is None:
+            raise InputError("expected a text or a text_target, got neither")
+        if text is None:
+            assert text_target is not None
+            return self.target._batch(text_target, None, chosen)
+        batch = self.source._batch(text, text_pair, chosen)
+        if text_target is not None:
+            batch["labels"] = self.target._batch(text_target, None, chosen)["input_ids"]
+        return batch
+
+    def encode(self, text: str, text_pair: str | None = None, **options: Any) -> Any:
+        """The ids of one text, a list; with return_tensors="pt" a tensor (1, n)."""
+        if not isinstance(text, str):
+            raise InputError(f"encode expected one text, got {type(text).__name__}")
+        return self(text, text_pair, **options)["input_ids"]
+
+    def tokenize(self, text: str, *, add_special_tokens: bool = False) -> list[str]:
+        """The tokens of one text."""
+        return self(text, add_special_tokens=add_special_tokens).tokens()
+
+    def decode(self, token_ids: Ids, skip_special_tokens: bool = False) -> str:
+        """The text of some ids."""
+        ids = self._listed(token_ids)
+        return str(self.backend_tokenizer.decode(ids, skip_special_tokens=skip_special_tokens))
+
+    def batch_decode(
+        self, sequences: Iterable[Ids], skip_special_tokens: bool = False
+    ) -> list[str]:
+        """The text of each row of ids."""
+        return [self.decode(row, skip_special_tokens) for row in sequences]
+
+    def convert_ids_to_tokens(self, ids: Ids, skip_special_tokens: bool = False) -> Any:
+        """The token of each id; of one id, one token."""
+        special = self.all_special_ids if skip_special_tokens else []
+        tokens = [self._token(each) for each in self._listed(ids) if each not in special]
+        return tokens[0] if isinstance(ids, int) and tokens else tokens
+
+    def convert_tokens_to_ids(self, tokens: str | Sequence[str]) -> Any:
+        """The id of each token, that of the unknown token where there is none."""
+        if not isinstance(tokens, str):
+            return [self.convert_tokens_to_ids(each) for each in tokens]
+        found = self.backend_tokenizer.token_to_id(tokens)
+        if found is None:
+            found = self.backend_tokenizer.token_to_id(HIDDEN + tokens)
+        return self.unk_token_id if found is None else found
+
+    def get_vocab(self) -> dict[str, int]:
+        """The id of every token."""
+        vocabulary = self.backend_tokenizer.get_vocab(with_added_tokens=True)
+        return {token.removeprefix(HIDDEN): number for token, number in vocabulary.items()}
+
+    @property
+    def vocab_size(self) -> int:
+        """How many tokens there are, those that were added later apart."""
+        return int(self.backend_tokenizer.get_vocab_size(with_added_tokens=False))
+
+    def __len__(self) -> int:
+        return int(self.backend_tokenizer.get_vocab_size(with_added_tokens=True))
+
+    @property
+    def special_tokens_map(self) -> dict[str, str]:
+        """Which token is special for what."""
+        roles = {role: getattr(self, role) for role in Manner.ROLES}
+        return {role: token for role, token in roles.items() if token is not None}
+
+    @property
+    def all_special_tokens(self) -> list[str]:
+        """The special tokens, those with a role first."""
+        added = self.backend_tokenizer.get_added_tokens_decoder().values()
+        special = [token.content for token in added if token.special]
+        return list(dict.fromkeys([*self.special_tokens_map.values(), *special]))
+
+    @property
+    def all_special_ids(self) -> list[int]:
+        """The ids of the special tokens."""
+        return [self.convert_tokens_to_ids(token) for token in self.all_special_tokens]
+
+    def __getattr__(self, name: str) -> Any:
+        role = name.removesuffix("_id")
+        if role not in Manner.ROLES:
+            raise AttributeError(f"a Tokenizer has no {name!r}")
+        token = self.__dict__.get(role)
+        if role == name or token is None:
+            return None
+        return self.backend_tokenizer.token_to_id(token)
+
+    def __repr__(self) -> str:
+        model = type(self.backend_tokenizer.model).__name__
+        return f"{type(self).__name__}({model}, {len(self)} tokens)"
+
+    def _batch(self, text: Texts, text_pair: Texts | None, options: Options) -> Batch:
+        one = isinstance(text, str) or (
+            options.is_split_into_words and (not text or isinstance(text[0], str))
+        )
+        firsts = [text] if one else list(text)
+        seconds = None if text_pair is None else ([text_pair] if one else list(text_pair))
+        limit = options.max_length or self.model_max_length
+        encodings = encoded(self.backend_tokenizer, firsts, seconds, options, limit)
+        if options.pads:
+            self._pad(encodings, options.width(max(map(len, encodings), default=0)))
+        parts = parts_of(encodings, options, paired=seconds is not None)
+        if one and options.return_tensors is None:
+            return Batch({name: rows[0] for name, rows in parts.items()}, encodings)
+        kind = options.return_tensors
+        return Batch({name: stacked(rows, kind) for name, rows in parts.items()}, encodings)
+
+    def _pad(self, encodings: list[tokenizers.Encoding], width: int) -> None:
+        pad = self.pad_token_id
+        if pad is None or self.pad_token is None:
+            raise InputError(
+                "this tokenizer has no token to pad with; "
+                "set one: tokenizer.pad_token = tokenizer.eos_token"
+            )
+        for each in encodings:
+            each.pad(width, direction=self.padding_side, pad_id=pad, pad_token=self.pad_token)
+
+    def _token(self, number: int) -> str:
+        token = self.backend_tokenizer.id_to_token(number)
+        if token is None:
+            raise InputError(f"no token has id {number}; this vocabulary has {len(self)} tokens")
+        return str(token).removeprefix(HIDDEN)
+
+    def _listed(self, ids: Ids) -> list[int]:
+        if isinstance(ids, int):
+            return [ids]
+        plain = ids.tolist() if isinstance(ids, Tensor) else list(ids)
+        plain = [plain] if isinstance(plain, int) else plain
+        if any(isinstance(each, list) for each in plain):
+            raise InputError("expected the ids of one text, got several rows; use batch_decode")
+        return [int(each) for each in plain]
+
+
+class TokenizerPair(Tokenizer):
+    """Two tokenizers as one: texts are read by the source's, ids are read by the target's.
+
+    `text_target=` encodes by the target's. Ids, tokens and special tokens are those of the
+    target; those of the source are asked of `source`.
+    """
+
+    def __init__(self, source: Tokenizer, target: Tokenizer) -> None:
+        self._source, self._target = source, target
+        self.backend_tokenizer = target.backend_tokenizer
+        self.model_max_length = source.model_max_length
+        for role, token in target.special_tokens_map.items():
+            setattr(self, role, token)
+
+    @property
+    def padding_side(self) -> str:
+        """The side of padding of the source; set, it is that of both."""
+        return self._source.padding_side
+
+    @padding_side.setter
+    def padding_side(self, side: str) -> None:
+        self._source.padding_side = self._target.padding_side = side
+
+    @property
+    def source(self) -> Tokenizer:
+        """The tokenizer of what is read."""
+        return self._source
+
+    @property
+    def target(self) -> Tokenizer:
+        """The tokenizer of what is written."""
+        return self._target
+
+    def save(self, folder: str | Path) -> None:
+        """Write tokenizer.json and target_tokenizer.json, and both manners in one config."""
+        self.source.save(folder)
+        place = Path(folder)
+        self.backend_tokenizer.save(str(place / "target_tokenizer.json"))
+        both = self.source.manner.to_json() | {"target": self.target.manner.to_json()}
+        _write(place / "tokenizer_config.json", both)
+
+
+def _write(file: Path, content: dict[str, Any]) -> None:
+    file.write_text(json.dumps(content, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
