@@ -60,7 +60,8 @@ def test_an_unknown_command_is_told_the_nearest(run):
     result = run("mechanismes")
     assert result.exit_code == 2
     assert result.stderr == (
-        "regard: no command 'mechanismes'; did you mean 'mechanisms'? Known: explain, mechanisms\n"
+        "regard: no command 'mechanismes'; did you mean 'mechanisms'? "
+        "Known: explain, mechanisms, translate, generate\n"
     )
 
 

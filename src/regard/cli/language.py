@@ -15,6 +15,9 @@ _LABELS = {
         "n queries, m keys, width d. More about one: regard mechanisms NAME",
         "n 个查询，m 个键，宽度 d。查看某一种：regard mechanisms 名称",
     ),
+    "lines done": Text(
+        "{done} of {count} lines, about {left} s left", "已完成 {done}/{count} 行，约剩 {left} 秒"
+    ),
     "memory": Text("Memory", "内存"),
     "name": Text("Name", "名称"),
     "no": Text("no", "否"),

@@ -1,0 +1,174 @@
+"""How to write: the settings of a generation, as a value that is read from a file and changed."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from math import inf, isfinite
+from typing import Any, Literal
+
+from regard.errors import FileError, InputError, UnknownNameError
+
+Tokens = tuple[int, ...]
+
+_LENGTHS = ("max_length", "max_new_tokens")
+_LEAST = {
+    "max_length": 1,
+    "max_new_tokens": 1,
+    "min_length": 0,
+    "min_new_tokens": 0,
+    "num_beams": 1,
+    "num_return_sequences": 1,
+    "top_k": 0,
+    "no_repeat_ngram_size": 0,
+}
+_SEVERAL = {
+    "eos_token_id",
+    "forced_eos_token_id",
+    "suppress_tokens",
+    "begin_suppress_tokens",
+    "stop_strings",
+}
+# what callers of transformers ask for, and is so anyway
+_GRANTED = {"return_dict_in_generate", "output_scores", "use_cache"}
+_WARPED = ("temperature", "top_k", "top_p", "min_p")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What `generate` obeys, in the words of a generation_config.json.
+
+    `max_length` counts the prompt, `max_new_tokens` does not; without both, 20 new tokens.
+    Sampling draws from the 50 likeliest tokens unless `top_k` says otherwise, 0 being all.
+    The score of a sequence is its log-probability / length ** length_penalty. `early_stopping`
+    True stops a sentence as soon as it has `num_beams` finished hypotheses, "never" only when no
+    better one is possible, False (the default) when none is likely.
+
+    >>> from regard.models.generation import Settings
+    >>> Settings(num_beams=5).updated(length_penalty=0.6).num_beams
+    5
+    """
+
+    max_length: int | None = None
+    max_new_tokens: int | None = None
+    min_length: int = 0
+    min_new_tokens: int = 0
+    num_beams: int = 1
+    length_penalty: float = 1.0
+    early_stopping: bool | Literal["never"] = False
+    num_return_sequences: int = 1
+    do_sample: bool = False
+    temperature: float = 1.0
+    top_k: int = 50
+    top_p: float = 1.0
+    min_p: float = 0.0
+    seed: int | None = None
+    repetition_penalty: float = 1.0
+    no_repeat_ngram_size: int = 0
+    bad_words_ids: tuple[Tokens, ...] = ()
+    suppress_tokens: Tokens = ()
+    begin_suppress_tokens: Tokens = ()
+    forced_bos_token_id: int | None = None
+    forced_eos_token_id: Tokens = ()
+    stop_strings: tuple[str, ...] = ()
+    decoder_start_token_id: int | None = None
+    bos_token_id: int | None = None
+    eos_token_id: Tokens = ()
+    pad_token_id: int | None = None
+
+    def __post_init__(self) -> None:
+        _check(self)
+
+    def updated(self, **changes: Any) -> "Settings":
+        """These settings with changes, lists and single ids welcome; None is the default."""
+        known = [field.name for field in fields(self)]
+        changes = {name: value for name, value in changes.items() if name not in _GRANTED}
+        for name in changes:
+            if name not in known:
+                raise UnknownNameError("setting", name, known)
+        if all(changes.get(name) is not None for name in _LENGTHS):
+            raise InputError("give max_length or max_new_tokens, not both")
+        if any(changes.get(name) is not None for name in _LENGTHS):
+            changes = dict.fromkeys(_LENGTHS) | changes
+        defaults: dict[str, Any] = {field.name: field.default for field in fields(self)}
+        meant = {
+            name: defaults[name] if value is None else _several(name, value)
+            for name, value in changes.items()
+        }
+        settings = replace(self, **meant)
+        for name in _WARPED:
+            if not settings.do_sample and meant.get(name, defaults[name]) != defaults[name]:
+                raise InputError(f"{name} is for sampling; add do_sample=True or leave it out")
+        return settings
+
+    @staticmethod
+    def from_json(text: str) -> "Settings":
+        """The settings of a generation_config.json; keys that mean nothing here are passed over."""
+        try:
+            record = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise FileError(f"the generation settings are not JSON: {error}") from error
+        if not isinstance(record, Mapping):
+            kind = type(record).__name__
+            raise FileError(f"the generation settings should be a JSON object, got {kind}")
+        known = {field.name for field in fields(Settings)}
+        return Settings(
+            **{
+                name: _several(name, value)
+                for name, value in record.items()
+                if name in known and value is not None
+            }
+        )
+
+    def to_json(self) -> str:
+        """What differs from the defaults, as the text of a generation_config.json."""
+        changed = {
+            field.name: getattr(self, field.name)
+            for field in fields(self)
+            if getattr(self, field.name) != field.default
+        }
+        return json.dumps(changed, ensure_ascii=False, indent=2) + "\n"
+
+
+def _several(name: str, value: Any) -> Any:
+    """The value of a setting, one or a list of it as a tuple where there may be several."""
+    if name == "bad_words_ids":
+        return tuple(map(tuple, value))
+    if name not in _SEVERAL:
+        return value
+    return (value,) if isinstance(value, (int, str)) else tuple(value)
+
+
+def _check(settings: Settings) -> None:
+    for name, least in _LEAST.items():
+        value = getattr(settings, name)
+        whole = isinstance(value, int) and not isinstance(value, bool)
+        if value is not None and not (whole and value >= least):
+            raise InputError(f"{name} should be a whole number from {least}, got {value!r}")
+    _check_sampling(settings)
+    penalty, early = settings.repetition_penalty, settings.early_stopping
+    if not _within(penalty, 0):
+        raise InputError(f"repetition_penalty should be more than 0, got {penalty!r}; 1 is none")
+    if not _within(settings.length_penalty, -inf):
+        raise InputError(f"length_penalty should be a number, got {settings.length_penalty!r}")
+    if early not in (True, False, "never"):
+        raise InputError(f'early_stopping should be True, False or "never", got {early!r}')
+    for name in ("stop_strings", "bad_words_ids"):
+        if not all(getattr(settings, name)):
+            raise InputError(f"one of {name} is empty; leave it out")
+
+
+def _check_sampling(settings: Settings) -> None:
+    if settings.do_sample and not _within(settings.temperature, 0):
+        raise InputError(
+            f"temperature should be more than 0, got {settings.temperature!r}; "
+            "for the likeliest token at every step leave out do_sample"
+        )
+    if not _within(settings.top_p, 0, 1):
+        raise InputError(f"top_p should be more than 0 and at most 1, got {settings.top_p!r}")
+    if settings.min_p != 0 and not _within(settings.min_p, 0, 1):
+        raise InputError(f"min_p should be from 0 to 1, got {settings.min_p!r}")
+
+
+def _within(value: object, low: float, high: float = inf) -> bool:
+    """Whether it is a finite number above `low` and at most `high`."""
+    return isinstance(value, (int, float)) and isfinite(value) and low < value <= high
