@@ -1,0 +1,27 @@
+"""Networks that attend: built, loaded from checkpoints, and writing token by token."""
+
+from regard.models.checkpoints import Pretrained, from_pretrained
+from regard.models.config import Config
+from regard.models.generation import Generated, Settings
+from regard.models.images import Captioner, CaptionerConfig, Recogniser, RecogniserConfig
+from regard.models.recurrent import Recurrent, RecurrentConfig
+from regard.models.tokenizers import Tokenizer
+from regard.models.transformer.config import TransformerConfig
+from regard.models.transformer.model import Transformer
+
+__all__ = [
+    "Captioner",
+    "CaptionerConfig",
+    "Config",
+    "Generated",
+    "Pretrained",
+    "Recogniser",
+    "RecogniserConfig",
+    "Recurrent",
+    "RecurrentConfig",
+    "Settings",
+    "Tokenizer",
+    "Transformer",
+    "TransformerConfig",
+    "from_pretrained",
+]

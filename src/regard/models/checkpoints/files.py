@@ -1,0 +1,105 @@
+"""The files of a checkpoint, read with care: a broken one is named, and none is ever executed."""
+
+import json
+import pickle
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from regard.errors import FileError
+
+__all__ = ["Weights", "read_json"]
+
+_AGAIN = "download or write it again"
+
+
+def read_json(file: Path) -> dict[str, Any]:
+    """The object in a JSON file."""
+    if not file.is_file():
+        raise FileError(f"{file.parent} has no {file.name}; expected the folder of a checkpoint")
+    try:
+        data = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise FileError(f"{file} is no whole JSON file ({error}); {_AGAIN}") from None
+    if not isinstance(data, dict):
+        raise FileError(f"{file} should hold a JSON object, got {type(data).__name__}; {_AGAIN}")
+    return data
+
+
+class Weights(Mapping[str, Tensor]):
+    """The tensors of a folder by name, each read when it is asked for."""
+
+    def __init__(self, folder: Path) -> None:
+        self._places: dict[str, Any] = {}
+        for file in _files(folder):
+            opened = _opened(file)
+            for name in opened.keys():  # noqa: SIM118  safe_open is no mapping
+                self._places[name] = (file, opened)
+
+    def __getitem__(self, name: str) -> Tensor:
+        file, opened = self._places[name]
+        try:
+            tensor: Tensor = opened[name] if isinstance(opened, dict) else opened.get_tensor(name)
+        except SafetensorError as error:
+            raise FileError(f"{file} is damaged at {name!r} ({error}); {_AGAIN}") from None
+        return tensor
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """The sizes of a tensor that is not read for it."""
+        _, opened = self._places[name]
+        if isinstance(opened, dict):
+            return tuple(opened[name].shape)
+        return tuple(opened.get_slice(name).get_shape())
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+
+def _files(folder: Path) -> list[Path]:
+    """The files with weights: one, or those of an index; safetensors before pickles."""
+    for whole in ("model.safetensors", "pytorch_model.bin"):
+        index = folder / f"{whole}.index.json"
+        if (folder / whole).is_file():
+            return [folder / whole]
+        if index.is_file():
+            files = read_json(index).get("weight_map", {})
+            return [_shard(folder / str(name), index) for name in sorted({*files.values()})]
+    raise FileError(
+        f"{folder} has no weights; expected model.safetensors (or its index, or pytorch_model.bin)"
+    )
+
+
+def _shard(file: Path, index: Path) -> Path:
+    if file.parent != index.parent or not file.is_file():
+        raise FileError(f"{index} names {file.name}, which is not there; download the rest")
+    return file
+
+
+def _opened(file: Path) -> Any:
+    with file.open("rb") as start:
+        if start.read(20).startswith(b"version https://git"):
+            raise FileError(f"{file} is a pointer of Git LFS, not the weights; run git lfs pull")
+    size = f"{file.stat().st_size:,} bytes"
+    if file.suffix == ".safetensors":
+        try:
+            return safe_open(str(file), framework="pt")
+        except SafetensorError as error:
+            raise FileError(f"{file} is cut short or damaged ({size}: {error}); {_AGAIN}") from None
+    try:
+        loaded = torch.load(file, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError:
+        raise FileError(
+            f"{file} holds more than tensors, which is not run; convert it to safetensors"
+        ) from None
+    except (RuntimeError, EOFError, ValueError, OSError) as error:
+        raise FileError(f"{file} is cut short or damaged ({size}: {error}); {_AGAIN}") from None
+    if not isinstance(loaded, dict):
+        raise FileError(f"{file} should hold tensors by name, got {type(loaded).__name__}")
+    return {name: each for name, each in loaded.items() if isinstance(each, Tensor)}

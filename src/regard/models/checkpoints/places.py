@@ -1,0 +1,56 @@
+"""Where a checkpoint lies: shipped with the package, in a folder, or on the hub."""
+
+import re
+from importlib.util import find_spec
+from pathlib import Path
+
+from regard.errors import FileError
+
+__all__ = ["folder_of"]
+
+ZOO = Path(__file__).parents[2] / "zoo"
+
+_REPOSITORY = re.compile(r"[\w.-]+(/[\w.-]+)?")
+_WANTED = ["*.json", "*.safetensors", "*.model", "*.spm", "vocab.txt", "merges.txt"]
+_OLDER = ["pytorch_model*.bin"]
+
+
+def folder_of(name: str | Path) -> Path:
+    """The folder of a checkpoint: that of a shipped name, a path, or downloaded from the hub."""
+    path = Path(name).expanduser()
+    if path.is_dir():
+        return path
+    if path.exists():
+        raise FileError(f"{path} is a file; expected the folder that holds config.json")
+    if _REPOSITORY.fullmatch(str(name)) is None:
+        raise FileError(f"no folder {path}; expected a folder, a shipped name or a hub name")
+    if (ZOO / str(name)).is_dir():
+        return ZOO / str(name)
+    return _downloaded(str(name))
+
+
+def _shipped() -> str:
+    names = sorted(each.name for each in ZOO.iterdir() if each.is_dir()) if ZOO.is_dir() else []
+    return f"shipped: {', '.join(names)}" if names else "none is shipped"
+
+
+def _downloaded(name: str) -> Path:
+    if find_spec("huggingface_hub") is None:
+        raise FileError(
+            f"no folder and no shipped model {name!r} ({_shipped()}); to look on the hub: "
+            "pip install huggingface_hub"
+        )
+    import huggingface_hub
+    from huggingface_hub import errors
+
+    def fetch(patterns: list[str]) -> Path:
+        return Path(huggingface_hub.snapshot_download(name, allow_patterns=patterns))
+
+    try:
+        folder = fetch(_WANTED)
+        return folder if any(folder.glob("*.safetensors")) else fetch(_WANTED + _OLDER)
+    except (errors.RepositoryNotFoundError, errors.HFValidationError):
+        reason = "the hub has none of that name (or it is private: log in first)"
+    except (errors.LocalEntryNotFoundError, errors.OfflineModeIsEnabled, OSError):
+        reason = "the hub cannot be reached and nothing of it was downloaded before"
+    raise FileError(f"no folder and no shipped model {name!r} ({_shipped()}), and {reason}")

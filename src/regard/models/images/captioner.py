@@ -1,0 +1,46 @@
+"""A picture to a text: Show, attend and tell."""
+
+from typing import Any
+
+from torch import Tensor
+
+from regard.errors import InputError
+from regard.models.checkpoints.registry import register
+from regard.models.images.config import CaptionerConfig
+from regard.models.images.features import FeatureMap, Pixels
+from regard.models.recurrent.encoder import Encoded
+from regard.models.recurrent.writing import Ids, Logits, RecurrentWriter
+
+
+@register
+class Captioner(RecurrentWriter):
+    """Writes what a picture shows, looking at its cells at each step (Xu et al. 2015).
+
+    The decoder starts from the mean of the annotations (section 3.1.2); attention is soft (4.2)
+    or hard (4.1), trained through `rehearse`.
+
+    >>> import torch
+    >>> from regard.models.images import Captioner
+    >>> model = Captioner(vocab=101, d_embed=16, hidden=32, widths=(8, 16))
+    >>> model(torch.randn(2, 3, 32, 32), torch.tensor([[1, 8], [1, 9]])).shape
+    torch.Size([2, 2, 101])
+    """
+
+    config_class = CaptionerConfig
+    config: CaptionerConfig
+
+    def __init__(self, config: CaptionerConfig | None = None, **settings: Any) -> None:
+        config = CaptionerConfig(**settings) if config is None else config.changed(**settings)
+        super().__init__(config, config.widths[-1])
+        self.features = FeatureMap(config)
+
+    def forward(self, pixel_values: Pixels, decoder_input_ids: Ids) -> Logits:
+        """The logits of the next token after each of `decoder_input_ids`."""
+        return self.written(self.encode(pixel_values), decoder_input_ids)
+
+    def encode(self, source: Pixels, attention_mask: Tensor | None = None) -> Encoded:
+        """The annotations of the picture."""
+        if attention_mask is not None:
+            raise InputError("a picture has no padding to mask; leave attention_mask out")
+        cells = self.features(source)
+        return Encoded(cells, cells.mean(dim=1), None)

@@ -1,0 +1,119 @@
+"""What a recurrent encoder-decoder is made of, as one frozen value."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from regard.errors import InputError, UnknownNameError
+from regard.models.config import Config
+
+__all__ = ["PRESETS", "DecoderConfig", "RecurrentConfig"]
+
+
+@dataclass(frozen=True)
+class DecoderConfig(Config):
+    """The recurrent decoder of whatever it is that it looks at.
+
+    `style` says where attention stands: "bahdanau" before the update, so that the context enters
+    the recurrence; "luong" after it, h~ = tanh(W [c; h]) (Luong et al. 2015, eq. 5), which
+    `input_feeding` gives to the next step (section 3.3). `attention` is a name of the catalog,
+    several joined by + ("additive + hard", "general + local-p"), or "none": one fixed vector in
+    the place of the context. `radius` is that of local attention, `readout` the width from which
+    a token is predicted, and `tie_embeddings` predicts it with the embeddings.
+    """
+
+    vocab: int = 8000
+    d_embed: int = 256
+    hidden: int = 256
+    layers: int = 1
+    cell: Literal["gru", "lstm"] = "gru"
+    style: Literal["bahdanau", "luong"] = "bahdanau"
+    attention: str = "additive"
+    heads: int = 1
+    radius: int = 10
+    input_feeding: bool = False
+    readout: int | None = None
+    maxout: bool = True
+    tie_embeddings: bool = False
+    dropout: float = 0.2
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.refuse_below(1, "vocab", "d_embed", "hidden", "layers", "heads", "radius", "readout")
+        self.refuse_unless_rates("dropout")
+        if self.input_feeding and self.style == "bahdanau":
+            raise InputError(
+                "input_feeding is for style='luong': in style 'bahdanau' the context enters the "
+                "recurrence anyway"
+            )
+        if self.tie_embeddings and self.width != self.d_embed:
+            raise InputError(
+                f"tie_embeddings predicts with vectors of width d_embed={self.d_embed}, "
+                f"got readout={self.readout}"
+            )
+
+    @property
+    def width(self) -> int:
+        """The width of the vector from which a token is predicted."""
+        if self.readout is not None:
+            return self.readout
+        return self.d_embed if self.tie_embeddings else self.hidden
+
+    @property
+    def written(self) -> int:
+        """The size of the vocabulary that is written."""
+        return self.vocab
+
+
+@dataclass(frozen=True)
+class RecurrentConfig(DecoderConfig):
+    """A recurrent encoder-decoder; without settings that of Bahdanau et al. 2015, but smaller.
+
+    `encoder_hidden` is the width of one direction, half of `hidden` if it is not said. Without a
+    `target_vocab` both sides share one vocabulary and its embeddings.
+
+    >>> from regard.models.recurrent import RecurrentConfig
+    >>> RecurrentConfig.preset("luong", hidden=64).attention
+    'general'
+    """
+
+    target_vocab: int | None = None
+    encoder_hidden: int | None = None
+    encoder_layers: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.refuse_below(1, "target_vocab", "encoder_hidden", "encoder_layers")
+        if self.encoder_hidden is None and self.hidden % 2:
+            raise InputError(
+                f"each direction of the encoder has half of hidden, got hidden={self.hidden}; "
+                "make it even, or give encoder_hidden"
+            )
+
+    @classmethod
+    def preset(cls, name: str, **settings: Any) -> "RecurrentConfig":
+        """The settings of a paper, changed by those given."""
+        if name not in PRESETS:
+            raise UnknownNameError("preset of RecurrentConfig", name, PRESETS)
+        return cls(**PRESETS[name] | settings)
+
+    @property
+    def direction(self) -> int:
+        """The width of one direction of the encoder."""
+        return self.hidden // 2 if self.encoder_hidden is None else self.encoder_hidden
+
+    @property
+    def written(self) -> int:
+        """The size of the vocabulary that is written."""
+        return self.vocab if self.target_vocab is None else self.target_vocab
+
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "bahdanau": {
+        "vocab": 30000, "target_vocab": 30000, "d_embed": 620, "hidden": 1000,
+        "encoder_hidden": 1000, "readout": 500, "dropout": 0.0,
+    },
+    "luong": {
+        "vocab": 50000, "target_vocab": 50000, "d_embed": 1000, "hidden": 1000, "layers": 4,
+        "cell": "lstm", "style": "luong", "attention": "general", "input_feeding": True,
+    },
+}  # fmt: skip

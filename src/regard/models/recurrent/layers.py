@@ -1,0 +1,97 @@
+"""The decoder's recurrence: all steps at once where nothing is fed back, else one by one."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from regard.models.recurrent.gates import gru_state, lstm_state
+
+Row = Float[Tensor, "row hidden"]
+
+
+class Hidden(NamedTuple):
+    """What the decoder remembers: a state of each layer, an LSTM's cells, and what is fed back."""
+
+    state: Float[Tensor, "layer row hidden"]
+    cell: Float[Tensor, "layer row hidden"] | None = None
+    fed: Float[Tensor, "row width"] | None = None
+
+    def select(self, rows: Int[Tensor, " row"]) -> "Hidden":
+        """These rows, in this order."""
+        cell = None if self.cell is None else self.cell.index_select(1, rows)
+        fed = None if self.fed is None else self.fed.index_select(0, rows)
+        return Hidden(self.state.index_select(1, rows), cell, fed)
+
+
+class Layers(nn.Module):
+    """GRU or LSTM layers whose first takes [x; fed], of widths `dim` and `fed`."""
+
+    def __init__(self, cell: str, sizes: tuple[int, int, int], layers: int, dropout: float) -> None:
+        super().__init__()
+        self.dim, fed, self.hidden = sizes
+        kind = nn.GRU if cell == "gru" else nn.LSTM
+        between = dropout if layers > 1 else 0.0
+        self.rnn = kind(self.dim + fed, self.hidden, layers, batch_first=True, dropout=between)
+
+    def run(
+        self, inputs: Float[Tensor, "row query dim"], hidden: Hidden
+    ) -> tuple[Float[Tensor, "row query hidden"], Hidden]:
+        """The top layer's states over all inputs at once."""
+        if hidden.cell is None:
+            states, last = self.rnn(inputs, hidden.state)
+            return states, hidden._replace(state=last)
+        states, (last, cell) = self.rnn(inputs, (hidden.state, hidden.cell))
+        return states, Hidden(last, cell, hidden.fed)
+
+    def steps(self, inputs: Float[Tensor, "row query dim"], hidden: Hidden) -> "Steps":
+        """The same inputs to be taken one by one."""
+        return Steps(self, inputs, hidden)
+
+
+class Steps:
+    """A run of the layers that goes step by step; what the inputs alone decide is made at once."""
+
+    def __init__(self, layers: Layers, inputs: Tensor, hidden: Hidden) -> None:
+        self.rnn, self.width = layers.rnn, layers.dim
+        weights = [dict(zip("ihbc", layer, strict=True)) for layer in self.rnn.all_weights]
+        self.weights = weights
+        first = weights[0]
+        bias = first["b"] if self.rnn.mode == "GRU" else first["b"] + first["c"]
+        products = F.linear(inputs.transpose(0, 1), first["i"][:, : self.width], bias)
+        self.products = products.unbind(0)
+        self.fed = first["i"][:, self.width :].t()
+        self.state = list(hidden.state.unbind(0))
+        self.cell = [] if hidden.cell is None else list(hidden.cell.unbind(0))
+
+    @property
+    def top(self) -> Row:
+        """The state of the top layer."""
+        return self.state[-1]
+
+    def advance(self, step: int, fed: Float[Tensor, "row width"]) -> Row:
+        """The top layer's state after one more input, joined with what is fed to it."""
+        products = torch.addmm(self.products[step], fed, self.fed)
+        for layer, weight in enumerate(self.weights):
+            if layer:
+                below = F.dropout(self.state[layer - 1], self.rnn.dropout, self.rnn.training)
+                bias = weight["b"] if not self.cell else weight["b"] + weight["c"]
+                products = F.linear(below, weight["i"], bias)
+            self._update(layer, products, weight)
+        return self.top
+
+    def hidden(self, fed: Tensor | None = None) -> Hidden:
+        """What to remember after the last step."""
+        return Hidden(torch.stack(self.state), torch.stack(self.cell) if self.cell else None, fed)
+
+    def _update(self, layer: int, products: Tensor, weight: Mapping[str, Tensor]) -> None:
+        state = self.state[layer]
+        if not self.cell:
+            outer = F.linear(state, weight["h"], weight["c"])
+            self.state[layer] = gru_state(products, outer, state)
+            return
+        gates = torch.addmm(products, state, weight["h"].t())
+        self.state[layer], self.cell[layer] = lstm_state(gates, self.cell[layer])

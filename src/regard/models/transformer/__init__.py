@@ -1,0 +1,1 @@
+"""The Transformer, one implementation for encoders, decoders, both together, and pictures."""

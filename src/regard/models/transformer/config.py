@@ -1,0 +1,179 @@
+"""What a Transformer is made of: one frozen value for every architecture of the family."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from regard.attention import catalog
+from regard.errors import InputError, UnknownNameError
+from regard.models.config import Config
+
+__all__ = ["PRESETS", "TransformerConfig"]
+
+Kind = Literal["encoder-decoder", "decoder", "encoder", "vision"]
+Positions = Literal["sinusoidal", "sinusoidal-halves", "learned", "rotary", "none"]
+Head = Literal["language", "classes", "spans", "none"]
+
+
+@dataclass(frozen=True)
+class TransformerConfig(Config):
+    """A Transformer; without settings the base model of Vaswani et al. 2017 (table 3).
+
+    `layers`, `heads` and `d_ff` are those of both sides; `decoder_layers` and the like tell the
+    decoder's where they differ. `vocab` is the shared vocabulary of section 5.1; with a
+    `target_vocab` each side has its own. `attention` is a name of the catalog, `cross_attention`
+    the one from decoder to encoder. `final_norm` follows `norm_first`, and `head` the kind: an
+    encoder without one gives hidden states. `init_std` None draws matrices by Xavier's rule and
+    embeddings from N(0, 1/d_model), a number draws all from N(0, init_std^2).
+
+    >>> from regard.models import TransformerConfig
+    >>> TransformerConfig(kind="decoder", positions="rotary", heads=4).head_dim
+    128
+    """
+
+    kind: Kind = "encoder-decoder"
+    vocab: int = 37000
+    target_vocab: int | None = None
+    d_model: int = 512
+    layers: int = 6
+    decoder_layers: int | None = None
+    heads: int = 8
+    decoder_heads: int | None = None
+    key_heads: int | None = None
+    d_ff: int = 2048
+    decoder_d_ff: int | None = None
+    dropout: float = 0.1
+    attention_dropout: float = 0.0
+    activation_dropout: float = 0.0
+    attention: str = "scaled-dot"
+    cross_attention: str | None = None
+    norm: Literal["layer", "rms"] = "layer"
+    norm_first: bool = False
+    norm_eps: float = 1e-5
+    final_norm: bool | None = None
+    embedding_norm: bool = False
+    activation: Literal["relu", "gelu", "gelu-tanh", "silu"] = "relu"
+    gated: bool = False
+    bias: bool = True
+    attention_bias: bool | None = None
+    positions: Positions = "sinusoidal"
+    max_positions: int = 5000
+    rotary_base: float = 10000.0
+    rotary_pairs: Literal["neighbours", "halves"] = "halves"
+    scale_embedding: bool = True
+    tie_embeddings: bool = True
+    types: int = 0
+    head: Head | None = None
+    head_transform: bool = False
+    output_bias: bool = False
+    labels: int = 2
+    pooling: Literal["attentive", "first", "pooler"] = "attentive"
+    pooler: bool = False
+    image_size: int = 224
+    patch: int = 16
+    channels: int = 3
+    init_std: float | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.refuse_below(1, "vocab", "target_vocab", "d_model", "heads", "decoder_heads")
+        self.refuse_below(1, "key_heads", "d_ff", "decoder_d_ff", "max_positions", "labels")
+        self.refuse_below(1, "image_size", "patch", "channels")
+        self.refuse_below(0, "layers", "decoder_layers", "types", "init_std", "norm_eps")
+        self.refuse_unless_rates("dropout", "attention_dropout", "activation_dropout")
+        _check_heads(self)
+        _check_kind(self)
+        for name in (self.attention, self.cross_attention):
+            if name is not None:
+                catalog[name]
+
+    @classmethod
+    def preset(cls, name: str, **settings: Any) -> "TransformerConfig":
+        """The settings of a well-known architecture, changed by those given.
+
+        >>> from regard.models import TransformerConfig
+        >>> TransformerConfig.preset("llama", d_model=64, heads=4).norm
+        'rms'
+        """
+        if name not in PRESETS:
+            raise UnknownNameError("preset of TransformerConfig", name, PRESETS)
+        return cls(**PRESETS[name] | settings)
+
+    @property
+    def head_dim(self) -> int:
+        """The width of one head of the first side."""
+        return self.d_model // self.heads
+
+    @property
+    def pools(self) -> bool:
+        """Whether there is a pooler."""
+        return self.pooler or (self.ending == "classes" and self.pooling == "pooler")
+
+    @property
+    def ending(self) -> Head:
+        """The head that there is: by default the language model's where something is written."""
+        if self.head is not None:
+            return self.head
+        return "language" if self.kind in ("encoder-decoder", "decoder") else "none"
+
+
+_BERT = {
+    "norm_eps": 1e-12, "embedding_norm": True, "activation": "gelu", "positions": "learned",
+    "max_positions": 512, "scale_embedding": False, "init_std": 0.02,
+}  # fmt: skip
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "vaswani": {},
+    "marian": {"positions": "sinusoidal-halves", "activation": "silu", "output_bias": True},
+    "bart": {
+        "positions": "learned", "activation": "gelu", "embedding_norm": True,
+        "max_positions": 1024, "scale_embedding": False, "output_bias": True, "init_std": 0.02,
+    },
+    "gpt2": {
+        "kind": "decoder", "norm_first": True, "activation": "gelu-tanh", "positions": "learned",
+        "max_positions": 1024, "scale_embedding": False, "init_std": 0.02,
+    },
+    "llama": {
+        "kind": "decoder", "norm": "rms", "norm_first": True, "activation": "silu", "gated": True,
+        "bias": False, "positions": "rotary", "scale_embedding": False, "tie_embeddings": False,
+        "dropout": 0.0, "init_std": 0.02,
+    },
+    "bert": _BERT | {"kind": "encoder", "types": 2},
+    "vit": {
+        "kind": "vision", "norm_first": True, "norm_eps": 1e-12, "activation": "gelu",
+        "positions": "learned", "scale_embedding": False, "dropout": 0.0, "init_std": 0.02,
+    },
+}  # fmt: skip
+
+
+def _check_heads(config: TransformerConfig) -> None:
+    for name in ("heads", "decoder_heads"):
+        heads = getattr(config, name)
+        if heads is not None and config.d_model % heads:
+            raise InputError(
+                f"d_model should be a multiple of {name}, got d_model={config.d_model}, "
+                f"{name}={heads}"
+            )
+    if config.key_heads is not None and config.heads % config.key_heads:
+        raise InputError(
+            f"heads should be a multiple of key_heads, got heads={config.heads}, "
+            f"key_heads={config.key_heads}"
+        )
+    if config.positions == "rotary" and config.head_dim % 2:
+        raise InputError(
+            f"rotary positions turn pairs: d_model / heads should be even, got {config.head_dim}"
+        )
+
+
+def _check_kind(config: TransformerConfig) -> None:
+    if config.target_vocab is not None and config.kind != "encoder-decoder":
+        raise InputError(f"target_vocab is for an encoder-decoder, got kind={config.kind!r}")
+    if config.kind == "encoder-decoder" and config.ending not in ("language", "none"):
+        raise InputError(f"an encoder-decoder has head 'language' or 'none', got {config.ending!r}")
+    if config.kind == "vision" and config.ending in ("language", "spans"):
+        raise InputError(
+            f"a vision Transformer has head 'classes' or 'none', got {config.ending!r}"
+        )
+    if config.kind == "vision" and config.image_size % config.patch:
+        raise InputError(
+            f"image_size should be a multiple of patch, got {config.image_size} and {config.patch}"
+        )
