@@ -75,7 +75,7 @@ def laid_out(chance: Random, *shape: int) -> Tensor:
 
 
 def a_call(seed: int, dtype: torch.dtype = torch.float32) -> Call:
-    chance = Random(seed)  # noqa: S311
+    chance = Random(seed)
     torch.manual_seed(seed)
     batch, key_heads = chance.choice([(1, 1), (2, 1), (1, 2), (2, 3)])
     heads = key_heads * chance.choice([1, 2, 5])

@@ -57,4 +57,4 @@ def test_every_dtype_has_a_name_of_its_own():
 
 
 def test_the_header_is_plain_ascii():
-    assert json.loads(HEADER.encoded().decode("ascii"))["__metadata__"]["version"] == "1"
+    assert json.loads(HEADER.encoded().decode("ascii"))["__metadata__"]["version"] == "2"

@@ -142,7 +142,7 @@ def test_a_newer_format_is_refused_with_the_way_out(tmp_path, monkeypatch):
     monkeypatch.setattr(layout, "VERSION", 12)
     save_trace(a_trace(), tmp_path / "a.trace")
     monkeypatch.undo()
-    with pytest.raises(FileError, match=r"format 12: expected format 1 or older, .*pip install -U"):
+    with pytest.raises(FileError, match=r"format 12: expected format 2 or older, .*pip install -U"):
         load_trace(tmp_path / "a.trace")
 
 

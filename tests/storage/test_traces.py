@@ -1,4 +1,5 @@
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -7,8 +8,9 @@ from regard.errors import FileError
 from regard.kernels import Scoring
 from regard.storage import load_trace, reading, save_trace, writing
 from regard.types import AttentionMap, Axis, Dense, Gap, Recomputable, Tokens, Trace
+from storage.first import the_first
 from storage.sameness import assert_same
-from traces import BIASES, COLUMNS, MASKS, ROWS, a_map, a_scoring, a_trace
+from traces import BIASES, COLUMNS, HEADS, MASKS, ROWS, a_map, a_scoring, a_trace
 
 HOSTILE = ["", "../../etc/passwd", "</script>", '"\\\x00\n', "__metadata__", "$tensor", "x" * 999]
 DTYPES = [torch.float32, torch.bfloat16, torch.float16, torch.float64]
@@ -155,3 +157,23 @@ def test_a_trace_that_contradicts_itself_is_refused(tmp_path, monkeypatch):
     monkeypatch.undo()
     with pytest.raises(FileError, match=r"expected weights of 11 rows and 1 columns.*write it"):
         load_trace(tmp_path / "a.trace")
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_values_and_gradients_come_back_exactly(again, dtype):
+    sides = {"values": torch.rand(2, COLUMNS, 7), "gradient": torch.rand(HEADS, ROWS, 7)}
+    trace = trace_of(replace(a_map(), **{name: each.to(dtype) for name, each in sides.items()}))
+    assert_same(again(trace), trace)
+
+
+def test_the_numbers_of_chosen_heads_come_back_exactly(again):
+    trace = trace_of(a_map().select([4, 1]))
+    assert_same(again(trace), trace)
+
+
+def test_a_file_of_the_first_format_still_loads(way):
+    assert_same(load_trace(Path(__file__).with_name("format1.trace")), the_first())
+
+
+def test_the_first_trace_comes_back_in_the_format_of_today(again):
+    assert_same(again(the_first()), the_first())

@@ -74,6 +74,19 @@ def test_a_part_keeps_the_numbers_of_its_whole_rows():
     assert torch.equal(part.top.weights, each.top.weights[:, 3:5])
 
 
+def test_keys_of_a_part_count_from_its_first_column():
+    each = a_map()
+    part = each.part(range(ROWS), range(4, 9))
+    for found, whole in (
+        (part.statistics.largest_key, each.statistics.largest_key),
+        (part.top.keys, each.top.keys),
+    ):
+        inside = (whole >= 4) & (whole < 9)
+        assert inside.any()
+        assert torch.equal(found[inside], whole[inside] - 4)
+        assert (found[~inside] == -1).all()
+
+
 def test_only_the_whole_map_keeps_its_atlas():
     each = a_map()
     assert each.part(range(ROWS), range(1, COLUMNS)).atlas is None
@@ -157,3 +170,54 @@ def test_a_map_shows_what_it_is(source):
 
 def test_a_map_of_one_head_says_so():
     assert "'h.0': 1 head, 5 tokens rows" in repr(dense_map(heads=1))
+
+
+def with_sides(**parts):
+    sides = {"values": torch.rand(2, COLUMNS, 7), "gradient": torch.rand(HEADS, ROWS, 7)}
+    return replace(a_map(), **sides | parts)
+
+
+def test_selected_heads_say_which_they_are_in_the_model():
+    assert a_map().head_numbers is None
+    assert a_map().select([5, 0, 2]).head_numbers == (5, 0, 2)
+    assert a_map().select([5, 0, 2]).select([2, 0]).head_numbers == (2, 5)
+
+
+def test_a_part_of_selected_heads_still_says_which_they_are():
+    assert a_map().select([4, 1]).part(range(3), range(5)).head_numbers == (4, 1)
+
+
+def test_a_map_shows_which_heads_it_has():
+    assert "'h.0': 2 heads (5, 0), 11 target rows" in repr(a_map().select([5, 0]))
+    many = replace(dense_map(heads=11), head_numbers=tuple(range(2, 13)))
+    assert "11 heads (2, 3, 4, 5, 6, 7, 8, 9, …), 5 tokens" in repr(many)
+
+
+def test_selected_heads_keep_their_values_and_gradients():
+    each = with_sides()
+    some = each.select([5, 0])
+    assert torch.equal(some.values, each.values[[1, 0]])
+    assert torch.equal(some.gradient, each.gradient[[5, 0]])
+
+
+def test_a_part_keeps_the_values_of_its_columns_and_the_gradients_of_its_rows():
+    each = with_sides()
+    part = each.part(range(3, 5), range(1, 4))
+    assert torch.equal(part.values, each.values[:, 1:4])
+    assert torch.equal(part.gradient, each.gradient[:, 3:5])
+
+
+def test_a_map_refuses_numbers_for_other_heads():
+    with pytest.raises(InputError, match=r"a number for each of its 3 heads, got \(1, 2\)"):
+        dense_map(head_numbers=(1, 2))
+
+
+@pytest.mark.parametrize("shape", [(2, 11, 7), (4, 13, 7)])
+def test_a_map_refuses_values_of_other_columns_or_heads(shape):
+    with pytest.raises(ShapeError, match="values for its 13 columns, of a number of heads that"):
+        with_sides(values=torch.rand(shape))
+
+
+def test_a_map_refuses_a_gradient_of_other_rows():
+    with pytest.raises(ShapeError, match=r"gradient with the axes \(head query\) = \(6, 11\) fir"):
+        with_sides(gradient=torch.rand(HEADS, ROWS + 2, 7))

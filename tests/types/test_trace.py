@@ -176,3 +176,25 @@ def test_weights_of_a_trace_are_held_as_they_came():
     source = Trace.from_weights(weights, WORDS)["weights"].source
     assert isinstance(source, Dense)
     assert source.weights.dtype == torch.float64
+
+
+def test_weights_of_each_layer_come_as_transformers_returns_them():
+    layers = tuple(torch.rand(1, 3, 5, 5) for _ in range(2))
+    trace = Trace.from_weights(layers, WORDS)
+    assert [each.site for each in trace] == ["layer 0", "layer 1"]
+    assert torch.equal(trace["layer 1"].weights(), layers[1][0])
+
+
+def test_layers_that_do_not_attend_keep_their_number():
+    trace = Trace.from_weights([None, torch.rand(3, 5, 5)], WORDS)
+    assert [each.site for each in trace] == ["layer 1"]
+
+
+def test_the_weights_of_a_batch_are_refused_with_the_way_out():
+    with pytest.raises(InputError, match=r"got a batch of 2; .* \[layer\[:1\] for layer"):
+        Trace.from_weights((torch.rand(2, 3, 5, 5),), WORDS)
+
+
+def test_nested_numbers_are_no_layers(unchecked):
+    with pytest.raises(InputError, match="an array of weights for each layer, got list"):
+        Trace.from_weights([[0.5, 0.5]], WORDS)

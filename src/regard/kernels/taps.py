@@ -8,7 +8,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.errors import InputError
-from regard.kernels.call import Keys, Queries, Scoring, Values
+from regard.kernels.call import Queries, Scoring, Values
+from regard.masks import Mask
 
 
 @dataclass(frozen=True, eq=False)
@@ -16,16 +17,19 @@ class Tapped:
     """One call of an attending function, as a watcher needs it.
 
     Softmax over inner products has a `scoring`; any other mechanism gives its `weights`, the very
-    ones that were used. `finish` makes of a context with four axes what the function returns.
+    ones that were used, and perhaps the `mask` that they obey, for queries from `offset` on.
+    `finish` makes of a context with four axes what the function returns.
     """
 
     query: Queries
-    key: Keys
+    key: Float[Tensor, "batch key_head key key_dim"]  # which may be wider than queries
     value: Values
     finish: Callable[[Tensor], Any]
     scoring: Scoring | None = None
     weights: Float[Tensor, "batch head query key"] | None = None
     dropout: float = 0.0
+    mask: Mask | None = None
+    offset: int = 0
 
 
 Describer = Callable[..., Tapped | None]

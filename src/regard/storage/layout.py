@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 FORMAT = "regard trace"
-VERSION = 1
+VERSION = 2  # 1 had no head numbers, values and gradients of maps
 MAGIC = f'{{"__metadata__":{{"format":"{FORMAT}","version":"'.encode()
 LENGTH = 8  # bytes that hold the header's own length
 MOST = 100_000_000  # bytes of a header that readers of safetensors accept

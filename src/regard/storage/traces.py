@@ -25,6 +25,8 @@ from regard.types import (
 State = dict[str, Any]
 N = TypeVar("N", Statistics, Top, Atlas)
 
+SINCE_2 = ("head_numbers", "values", "gradient")  # what maps of format 1 do not have
+
 
 def save_trace(trace: Trace, path: str | os.PathLike[str]) -> None:
     """Write a trace to one file, exactly, whole or not at all.
@@ -89,6 +91,9 @@ def _described_map(each: AttentionMap) -> State:
         "statistics": _parts(each.statistics),
         "top": _parts(each.top),
         "atlas": _parts(each.atlas),
+        "head_numbers": each.head_numbers,
+        "values": each.values,
+        "gradient": each.gradient,
     }
 
 
@@ -104,6 +109,7 @@ def _rebuilt_map(state: State, axes: dict[str, Axis]) -> AttentionMap:
         _whole(Top, state["top"]),
         _whole(Atlas, state["atlas"]),
         None if produced is None else _rebuilt_axis(produced, axes),
+        **{name: _tuples(state.get(name)) for name in SINCE_2},
     )
 
 

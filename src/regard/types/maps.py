@@ -11,6 +11,7 @@ from torch import Tensor
 from regard.errors import InputError, ShapeError, UnknownNameError
 from regard.kernels import Atlas, Pooled, Region, Statistics, Top
 from regard.masks import Part
+from regard.types.levels import read_off
 from regard.types.sources import Source, indices
 
 Kind = Literal["encoder", "decoder", "cross"]
@@ -39,7 +40,12 @@ class AttentionMap:
 
     A row is labelled by the token that it read; `produced` names the tokens that rows of a cross
     map led to, while decoding. The numbers of statistics and top have the axes (head query). They
-    are those of the whole rows, also where only some columns are shown.
+    are those of the whole rows, also where only some columns are shown: a largest weight whose key
+    is out of view stays, with -1 for its key.
+
+    `head_numbers` are those that its heads have in the model, None where these are all of them.
+    `values` are what the weights mixed; groups of heads may share them. `gradient` is that of
+    some loss by each head's context, so that by a head's weights it is gradient @ values^T.
     """
 
     site: str
@@ -51,6 +57,9 @@ class AttentionMap:
     top: Top | None = None
     atlas: Atlas | None = None
     produced: Axis | None = None
+    head_numbers: tuple[int, ...] | None = None
+    values: Float[Tensor, "key_head key value_dim"] | None = None
+    gradient: Float[Tensor, "head query value_dim"] | None = None
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(Kind):
@@ -68,6 +77,27 @@ class AttentionMap:
             )
         for name in ("statistics", "top"):
             self._check_numbers(name, getattr(self, name))
+        self._check_sides()
+
+    def _check_sides(self) -> None:
+        heads, rows, columns = self.shape
+        if self.head_numbers is not None and len(self.head_numbers) != heads:
+            raise InputError(
+                f"the map of {self.site!r} expected a number for each of its {heads} heads, got "
+                f"{self.head_numbers}"
+            )
+        if self.gradient is not None and self.gradient.shape[:2] != (heads, rows):
+            raise ShapeError(
+                f"the map of {self.site!r} expected a gradient with the axes (head query) = "
+                f"{(heads, rows)} first, got {tuple(self.gradient.shape)}; leave the batch out"
+            )
+        if self.values is not None and (
+            self.values.shape[1] != columns or heads % max(1, len(self.values))
+        ):
+            raise ShapeError(
+                f"the map of {self.site!r} expected values for its {columns} columns, of a number "
+                f"of heads that divides {heads}, got {tuple(self.values.shape)}"
+            )
 
     def _check_numbers(self, name: str, numbers: Statistics | Top | None) -> None:
         for each in fields(numbers) if numbers else ():
@@ -102,10 +132,16 @@ class AttentionMap:
         return torch.stack(found) if head is None else found[0]
 
     def window(self, head: int, rows: range, columns: range, zoom: int = 1) -> Pooled:
-        """The exact weights of a rectangle of a head, pooled in cells of zoom x zoom."""
+        """The exact weights of a rectangle of a head, pooled in cells of zoom x zoom.
+
+        Read off the atlas where its cells fit the rectangle and the zoom, else computed again.
+        """
         if not 0 <= head < self.heads:
             raise InputError(f"no head {head} at {self.site!r}; it has heads 0 to {self.heads - 1}")
-        return self.source.look(Region(rows, columns, head, 0, zoom))
+        region = Region(rows, columns, head, 0, zoom)
+        region.check(1, *self.shape)
+        found = None if self.atlas is None else read_off(self.atlas, region, self.shape[1:])
+        return self.source.look(region) if found is None else found
 
     def select(self, heads: Sequence[int]) -> "AttentionMap":
         """The same map with only these heads, in this order."""
@@ -139,12 +175,16 @@ class AttentionMap:
             top=_rows_of(self.top, part),
             atlas=_heads_of(self.atlas, part) if whole else None,
             produced=None if self.produced is None else self.produced[part.rows],
+            head_numbers=_numbers_of(self, part),
+            values=_values_of(self, part),
+            gradient=None if self.gradient is None else self.gradient[indices(part)[:2]],
         )
 
     def __repr__(self) -> str:
         heads, rows, columns = self.shape
         return (
-            f"<{self.kind} map {self.site!r}: {heads} head{'s' * (heads != 1)}, "
+            f"<{self.kind} map {self.site!r}: {heads} head{'s' * (heads != 1)}"
+            f"{_listed(self.head_numbers)}, "
             f"{rows} {self.rows.stream} rows x {columns} {self.columns.stream} columns, "
             f"{type(self.source).__name__.lower()}>"
         )
@@ -154,9 +194,18 @@ def _rows_of(numbers: Numbers | None, part: Part) -> Numbers | None:
     if numbers is None:
         return None
     heads, rows, _ = indices(part)
-    return replace(
-        numbers, **{each.name: getattr(numbers, each.name)[heads, rows] for each in fields(numbers)}
-    )
+    found: dict[str, Tensor] = {
+        each.name: getattr(numbers, each.name)[heads, rows] for each in fields(numbers)
+    }
+    for name in {"largest_key", "keys"} & {*found}:
+        found[name] = renumbered(found[name], part.columns)
+    return replace(numbers, **found)
+
+
+def renumbered(keys: Tensor, columns: range) -> Tensor:
+    """Numbers of keys counted from the first of these columns, -1 for those out of view."""
+    beyond = (keys < columns.start) | (keys >= columns.stop)
+    return (keys - columns.start).masked_fill(beyond, -1)
 
 
 def _heads_of(atlas: Atlas | None, part: Part) -> Atlas | None:
@@ -164,3 +213,33 @@ def _heads_of(atlas: Atlas | None, part: Part) -> Atlas | None:
         return None
     heads, _, _ = indices(part)
     return replace(atlas, mean=atlas.mean[heads], largest=atlas.largest[heads])
+
+
+def _numbers_of(each: AttentionMap, part: Part) -> tuple[int, ...] | None:
+    """The numbers that the part's heads have in the model."""
+    if part.heads is None:
+        return each.head_numbers
+    return tuple(
+        head if each.head_numbers is None else each.head_numbers[head] for head in part.heads
+    )
+
+
+def _values_of(each: AttentionMap, part: Part) -> Tensor | None:
+    """The part's values; where heads are chosen, each gets values of its own."""
+    if each.values is None:
+        return None
+    values = each.values[:, part.columns.start : part.columns.stop]
+    if part.heads is None:
+        return values
+    group = each.heads // len(values)
+    return values[[head // group for head in part.heads]]
+
+
+def _listed(numbers: tuple[int, ...] | None) -> str:
+    if numbers is None:
+        return ""
+    shown = ", ".join(map(str, numbers[:_SHOWN]))
+    return f" ({shown}{', …' if len(numbers) > _SHOWN else ''})"
+
+
+_SHOWN = 8

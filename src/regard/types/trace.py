@@ -63,13 +63,18 @@ class Trace:
     @classmethod
     def from_weights(
         cls,
-        weights: Float[Tensor, "*layer_head query key"] | NDArray[Any] | Mapping[str, Array],
+        weights: Float[Tensor, "*layer_head query key"]
+        | NDArray[Any]
+        | Mapping[str, Array]
+        | Sequence[Array | None],
         tokens: Sequence[str] | Tokens,
         keys: Sequence[str] | Tokens | None = None,
     ) -> "Trace":
         """A trace of weights that one already has: (query key), (head query key), or by site.
 
-        Four axes are (layer head query key). With `keys`, the columns have tokens of their own.
+        Four axes are (layer head query key). A tuple or list has one for each layer, as
+        `output_attentions=True` of transformers gives them: (1 head query key), with a batch of
+        one. With `keys`, the columns have tokens of their own.
         """
         streams = {"tokens" if keys is None else "queries": _tokens(tokens)}
         if keys is not None:
@@ -158,13 +163,34 @@ def _run(axis: Axis, stream: str, start: int, stop: int) -> range:
     return range(inside[0], inside[-1] + 1) if inside else range(0)
 
 
-def _by_site(weights: Array | Mapping[str, Array]) -> dict[str, Tensor]:
+def _by_site(
+    weights: Array | Mapping[str, Array] | Sequence[Array | None],
+) -> dict[str, Tensor]:
     if isinstance(weights, Mapping):
         return {site: _heads(_tensor(each)) for site, each in weights.items()}
+    if isinstance(weights, list | tuple):
+        layers = enumerate(weights)  # None is a layer that does not attend
+        return {f"layer {index}": _layer(each) for index, each in layers if each is not None}
+    assert isinstance(weights, Tensor | np.ndarray)
     weights = _tensor(weights)
     if weights.dim() == 4:
         return {f"layer {index}": each for index, each in enumerate(weights)}
     return {"weights": _heads(weights)}
+
+
+def _layer(weights: Array) -> Tensor:
+    if not isinstance(weights, Tensor | np.ndarray):
+        raise InputError(
+            "expected a tensor or an array of weights for each layer, got "
+            f"{type(weights).__name__}; make one array of numbers with torch.tensor"
+        )
+    found = _tensor(weights)
+    if found.dim() == 4 and len(found) != 1:
+        raise InputError(
+            f"expected the weights of one example, (1 head query key), got a batch of "
+            f"{len(found)}; make a trace of each: [layer[:1] for layer in weights] is the first"
+        )
+    return found[0] if found.dim() == 4 else _heads(found)
 
 
 def _tensor(weights: Array) -> Tensor:
