@@ -1,5 +1,6 @@
 """Small models with random weights that nobody here wrote, and what to feed them."""
 
+import copy
 import os
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -97,17 +98,67 @@ MODELS = {
             **_PAIR | {"max_target_positions": 64}, num_mel_bins=8, max_source_positions=16
         )
     ),
+    "falcon": lambda: hf.FalconForCausalLM(
+        hf.FalconConfig(
+            hidden_size=WIDTH,
+            num_hidden_layers=2,
+            num_attention_heads=HEADS,
+            vocab_size=VOCABULARY,
+            new_decoder_architecture=True,
+            num_kv_heads=2,
+        )
+    ),
+    "qwen3": lambda: hf.Qwen3ForCausalLM(hf.Qwen3Config(**_GROUPED, head_dim=12)),
+    "mpnet": lambda: hf.MPNetModel(hf.MPNetConfig(**_TEXT)),
     "vit": lambda: hf.ViTModel(hf.ViTConfig(**_BODY, image_size=16, patch_size=4)),
 }
 
+# whose own weights are asked for in another way
+PICTURES = {
+    "swin": lambda: hf.SwinModel(
+        hf.SwinConfig(
+            image_size=16,
+            patch_size=2,
+            embed_dim=12,
+            depths=[2, 2],
+            num_heads=[2, 4],
+            window_size=4,
+        )
+    ),
+    "clip": lambda: hf.CLIPModel(
+        hf.CLIPConfig(
+            text_config=_TEXT | {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0},
+            vision_config=_BODY | {"image_size": 16, "patch_size": 4},
+            projection_dim=16,
+        )
+    ),
+}
+
+GAPS = {
+    "longformer": lambda: hf.LongformerModel(
+        hf.LongformerConfig(**_TEXT, attention_window=[4, 4], max_position_embeddings=64)
+    ),
+}
+
 PAIRS = ("marian", "bart", "t5", "whisper")
-DECODERS = ("gpt2", "gptj", "llama", "mistral")
+DECODERS = (
+    *("gpt2", "gptj", "bloom", "llama", "mistral", "gemma2", "gpt-oss", "deepseek-v3", "falcon"),
+    "qwen3",
+)
 WITHOUT_PADDING = ("vit", "whisper")
 
 
 def model(name: str) -> torch.nn.Module:
     torch.manual_seed(0)
-    return MODELS[name]().eval()
+    return (MODELS | PICTURES | GAPS)[name]().eval()
+
+
+def eager(model: torch.nn.Module) -> torch.nn.Module:
+    """The same model, attending by products and a softmax that it returns."""
+    config = copy.deepcopy(model.config)
+    plain = type(model)._from_config(config, attn_implementation="eager").eval()
+    plain.load_state_dict(model.state_dict())
+    return plain
 
 
 def tokens(length: int = LENGTH) -> torch.Tensor:
@@ -125,9 +176,11 @@ def real(padded: str | None, length: int = LENGTH) -> torch.Tensor:
 
 
 def inputs(name: str, padded: str | None = None) -> dict[str, torch.Tensor]:
-    if name == "vit":
+    if name in ("vit", "swin"):
         return {"pixel_values": torch.randn(BATCH, 3, 16, 16)}
     if name == "whisper":
         return {"input_features": torch.randn(BATCH, 8, 32), "decoder_input_ids": tokens(TARGET)}
     feed = {"input_ids": tokens(), "attention_mask": real(padded)}
+    if name == "clip":
+        return feed | {"pixel_values": torch.randn(BATCH, 3, 16, 16)}
     return feed | ({"decoder_input_ids": tokens(TARGET)} if name in PAIRS else {})

@@ -1,5 +1,7 @@
 """Capture's law: what is seen equals what the model itself returns in eager mode."""
 
+import contextlib
+import importlib
 import warnings
 
 import pytest
@@ -32,8 +34,7 @@ def outputs(result):
 
 def eager(model, feed):
     """The weights that the model returns itself, layer after layer, by kind."""
-    model.set_attn_implementation("eager")
-    result = model(**feed, output_attentions=True)
+    result = strangers.eager(model)(**feed, output_attentions=True)
     if getattr(result, "attentions", None) is not None:
         return {None: result.attentions}
     return {
@@ -59,6 +60,7 @@ def test_a_stranger_s_weights_are_those_of_its_eager_mode(name, padded):
     with regard.watch(model) as seen:
         model(**feed)
     assert len(seen) == strangers.BATCH
+    assert not seen[0].gaps
     for kind, layers in eager(model, feed).items():
         for example, real in enumerate(strangers.real(padded).bool()):
             maps = seen[example].maps if kind is None else seen[example].of(kind)
@@ -112,6 +114,85 @@ def teacher(name, feed, generated):
         "attention_mask": real,
         "position_ids": (real.cumsum(-1) - 1).clamp_min(0),
     }
+
+
+@pytest.mark.parametrize("implementation", ["sdpa", "eager"])
+@torch.no_grad()
+def test_windows_of_a_picture_are_parts_of_a_site(implementation):
+    model, feed = strangers.model("swin"), strangers.inputs("swin")
+    eager, own = strangers.eager(model), {}
+    for path, module in eager.named_modules():
+        if path.endswith(".attention"):
+            module.register_forward_hook(lambda _, __, out, path=path: own.update({path: out[1]}))
+    eager(**feed)
+    with regard.watch(watched := model if implementation == "sdpa" else eager) as seen:
+        watched(**feed)
+    assert len(own) == 4
+    for example, trace in enumerate(seen):
+        assert len(trace.maps) == sum(len(each) for each in own.values()) // strangers.BATCH
+        for each in trace:
+            path, _, part = each.site.partition("@")
+            count = len(own[path]) // strangers.BATCH
+            expected = own[path][example * count + int(part or 0)]
+            torch.testing.assert_close(each.weights(), expected, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("padded", [None, "right"])
+@torch.no_grad()
+def test_two_towers_are_two_streams_of_one_trace(padded):
+    model, feed = strangers.model("clip"), strangers.inputs("clip", padded)
+    with regard.watch(model) as seen:
+        model(**feed)
+    own = strangers.eager(model)(**feed, output_attentions=True)
+    layers = own.vision_model_output.attentions + own.text_model_output.attentions
+    for example, real in enumerate(strangers.real(padded).bool()):
+        kinds = [each.kind for each in seen[example]]
+        assert kinds == ["encoder"] * 2 + ["decoder"] * 2
+        for each, layer in zip(seen[example], layers, strict=True):
+            expected = unpadded(layer[example], real, None)
+            torch.testing.assert_close(each.weights(), expected, atol=1e-5, rtol=0)
+
+
+@pytest.fixture
+def by_hand(monkeypatch):
+    """Nothing is known of anybody's registries: eager mode is attention written by hand."""
+    module = importlib.import_module("regard.tracing.watch")
+    monkeypatch.setattr(module, "registries", contextlib.nullcontext)
+
+
+@pytest.mark.parametrize("name", strangers.MODELS)
+@pytest.mark.usefixtures("by_hand")
+@torch.no_grad()
+def test_a_stranger_s_attention_written_by_hand_gives_the_same_maps(name):
+    model, feed = strangers.model(name), strangers.inputs(name)
+    eager = strangers.eager(model)
+    with regard.watch(model) as fused:
+        model(**feed)
+    with regard.watch(eager) as plain:
+        eager(**feed)
+    assert_same(plain[0], fused[0])
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama", "gpt-oss", "falcon", "t5"])
+@pytest.mark.usefixtures("by_hand")
+@torch.no_grad()
+def test_decoding_written_by_hand_gives_the_same_maps(name):
+    model, feed = strangers.model(name), {"input_ids": strangers.tokens()}
+    feed["attention_mask"] = strangers.real("left")
+    eager, plan = strangers.eager(model), {"max_new_tokens": 4, "min_new_tokens": 4}
+    with regard.watch(model) as fused:
+        model.generate(**feed, **plan, do_sample=False)
+    with regard.watch(eager) as plain:
+        eager.generate(**feed, **plan, do_sample=False)
+    assert_same(plain[0], fused[0])
+
+
+def assert_same(trace, other):
+    assert not trace.gaps
+    for one, same in zip(trace, other, strict=True):
+        assert (one.site, one.kind) == (same.site, same.kind)
+        assert (one.rows, one.columns) == (same.rows, same.columns)
+        torch.testing.assert_close(one.weights(), same.weights(), atol=1e-5, rtol=0)
 
 
 @torch.no_grad()

@@ -33,7 +33,14 @@ def describe_attend(
         sides = factors[0], factors[1], inputs.value
         return Tapped(*sides, lambda context: lower(context, axes), scoring, dropout=dropout)
     weights = mechanism.weigh(inputs, terms, range(inputs.query.shape[2]))
-    return Tapped(*inputs, lambda context: lower(context, axes), weights=weights, dropout=dropout)
+    return Tapped(
+        *inputs,
+        lambda context: lower(context, axes),
+        weights=weights,
+        dropout=dropout,
+        mask=terms.mask,
+        offset=terms.offset,
+    )
 
 
 register_tap(attend, describe_attend)

@@ -1,30 +1,52 @@
-"""Which module is running: the path of every site, from hooks that see all modules."""
+"""Which module is running: the path of every site, read off the calls that are under way."""
 
+import inspect
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 from types import TracebackType
 from typing import Any
 
 from torch import Tensor, nn
-from torch.nn.modules import module as hooks
+from torch.jit import ScriptModule
+
+_CALL = nn.Module._call_impl.__code__  # the one frame that every call of a module has
+_DEPTH = 2  # what a caller may run by itself, such as an encoder
+
+Place = tuple[int, str]  # the module above, by its id, and the name in it
+Given = dict[str, Tensor]  # what a model is given, by the names of its arguments
 
 
 class Sites:
-    """The stack of running modules while the hooks are in place; only its own thread's."""
+    """The modules of a model by their paths, and which of them runs in this thread.
+
+    Frames of the interpreter tell it when it is asked: hooks on every module would slow down each
+    of its calls, and frames are the thread's own and gone after an error. `begun` are told what
+    the model is given, `closed` that watching has ended.
+    """
 
     def __init__(self, model: nn.Module) -> None:
-        self._names = {id(each): name for name, each in model.named_modules()}
-        self._model, self._stack, self._handles = model, list[nn.Module](), list[Any]()
+        self._model, self._handles = model, list[Any]()
+        self._places = dict[int, Place]()
+        self._begins, self._scripts = list[nn.Module](), list[ScriptModule]()
+        self._walk(model, 0, "", 0)
+        self._thread = threading.get_ident()
         self.batch = 0  # examples of the call that began last; 0 where none is known
+        self.heads = 0  # that a function under way folds into its batch, where it says so
+        self.begun: list[Callable[[Given], None]] = []
+        self.scripted: list[Callable[[str, ScriptModule, Any, Any], None]] = []
+        self.closed: list[Callable[[], None]] = []
 
     def __enter__(self) -> "Sites":
-        self._handles = [
-            hooks.register_module_forward_pre_hook(self._enter),
-            hooks.register_module_forward_hook(self._leave, always_call=True),
-            *(
-                each.register_forward_pre_hook(self._begin, with_kwargs=True)
-                for name, each in self._model.named_modules()
-                if name.count(".") < 2  # what a caller may run by itself, such as an encoder
-            ),
-        ]
+        self._thread = threading.get_ident()
+        for each in self._begins:
+            hook = each.register_forward_pre_hook(self._begin, with_kwargs=True, prepend=True)
+            self._handles.append(hook)
+        for script in self._scripts:
+            # a scripted module has torch's hooks, but refuses them by its own name for them
+            hook = nn.Module.register_forward_hook(script, self._scripted, with_kwargs=True)
+            self._handles.append(hook)
         return self
 
     def __exit__(
@@ -35,33 +57,98 @@ class Sites:
     ) -> None:
         for handle in self._handles:
             handle.remove()
+        for close in self.closed:
+            close()
 
     @property
     def here(self) -> str:
         """The path of the innermost running module; that of the model itself is its class."""
-        return self._name(self._stack[-1]) if self._stack else type(self._model).__name__
+        return self._name(next(running(), self._model))
 
     @property
     def caller(self) -> str:
         """The path of the module that called the innermost one."""
-        return self._name(self._stack[-2]) if len(self._stack) > 1 else type(self._model).__name__
+        modules = running()
+        next(modules, None)
+        return self._name(next(modules, self._model))
 
     def _name(self, module: nn.Module) -> str:
-        return self._names.get(id(module)) or type(module).__name__
+        if path := self._path(id(module)):
+            return path
+        scripted = isinstance(module, ScriptModule)
+        return str(module.original_name) if scripted else type(module).__name__
 
-    def _enter(self, module: nn.Module, inputs: Any) -> None:
-        self._stack.append(module)
+    def _path(self, module: int) -> str:
+        above, name = self._places.get(module, (0, ""))
+        path = self._path(above) if above else ""
+        return f"{path}.{name}" if path else name
+
+    def _walk(self, module: nn.Module, above: int, name: str, depth: int) -> None:
+        """Note where each module is, once, in the order of `named_modules`; paths are for later."""
+        here = id(module)
+        self._places[here] = (above, name)
+        if isinstance(module, ScriptModule):  # those within are not run from here
+            self._scripts.append(module)
+            return
+        if depth <= _DEPTH:
+            self._begins.append(module)
+        for inner, child in module._modules.items():
+            if child is not None and id(child) not in self._places:
+                self._walk(child, here, inner, depth + 1)
 
     def parts(self, batch: int) -> int:
         """How many rows of such a batch belong to one example."""
         return batch // self.batch if self.batch and batch % self.batch == 0 else 1
 
     def _begin(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        if self._stack[:-1]:
+        if threading.get_ident() != self._thread:
             return
-        inputs = [each for each in (*args, *kwargs.values()) if isinstance(each, Tensor)]
-        self.batch = next((len(each) for each in inputs if each.dim() > 1), 0)
+        ours = (each for each in running() if id(each) in self._places)
+        next(ours, None)  # the module itself: hooks run within its call
+        if next(ours, None) is not None:
+            return
+        names = _parameters(type(module))  # type: ignore[arg-type]  # a class has its hash
+        given = dict(zip(names, args, strict=False)) | kwargs
+        inputs = {name: each for name, each in given.items() if isinstance(each, Tensor)}
+        self.batch = self._examples(module, inputs.values())
+        for begin in self.begun:
+            begin(inputs)
 
-    def _leave(self, module: nn.Module, inputs: Any, output: Any) -> None:
-        if self._stack and self._stack[-1] is module:
-            self._stack.pop()
+    def _examples(self, module: nn.Module, inputs: Iterable[Tensor]) -> int:
+        """How many examples a call has; a part that runs by itself tells it by ids or pictures.
+
+        The first axis of what else it is given may be another, as in the state of an RNN.
+        """
+        sure = module is self._model or not self.batch
+        fitting = (
+            len(each)
+            for each in inputs
+            if each.dim() > 1 and (sure or each.dim() == 4 or not each.is_floating_point())
+        )
+        return next(fitting, 0 if sure else self.batch)
+
+    def _scripted(
+        self, module: ScriptModule, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any
+    ) -> None:
+        if threading.get_ident() == self._thread:
+            for note in self.scripted:
+                note(self._name(module), module, (*args, *kwargs.values()), output)
+
+
+def running() -> Iterator[nn.Module]:
+    """The modules whose calls are under way in this thread, the innermost first."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code is _CALL:
+            yield frame.f_locals["self"]
+        frame = frame.f_back  # type: ignore[assignment]
+
+
+@lru_cache(maxsize=256)
+def _parameters(kind: Any) -> tuple[str, ...]:
+    """The names of what a module's forward takes."""
+    try:
+        names = list(inspect.signature(kind.forward).parameters)
+    except (TypeError, ValueError):
+        return ()
+    return tuple(names[1:])

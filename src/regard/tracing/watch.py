@@ -9,11 +9,18 @@ from torch import nn
 
 from regard.errors import InputError
 from regard.kernels import What
-from regard.tracing.assembly import assemble
+from regard.tracing.assembly.told import Notes, Told
+from regard.tracing.assembly.traces import assemble
+from regard.tracing.calls.choosing import Choice
+from regard.tracing.calls.choosing import What as Chosen
+from regard.tracing.calls.editing import Editor
+from regard.tracing.calls.edits import Editing
+from regard.tracing.calls.keeping import Form, Keep
+from regard.tracing.calls.nested import as_if_nested
+from regard.tracing.calls.wishes import Wishes
 from regard.tracing.mode import Watcher
-from regard.tracing.seen import Keep
+from regard.tracing.registries.entering import registries
 from regard.tracing.sites import Sites
-from regard.tracing.told import Notes, Told
 from regard.types import Trace
 
 
@@ -57,17 +64,22 @@ class Watched(Sequence[Trace]):
 def watch(
     model: nn.Module,
     *,
-    keep: Keep = "windows",
+    what: Chosen = None,
+    keep: Form | Keep = "windows",
     top: int = 0,
     atlas: int = 512,
+    edit: Editing | Sequence[Editing] | None = None,
     beside: bool = False,
 ) -> Iterator[Watched]:
     """See where a model looks while it runs, without changing what it gives.
 
-    `keep` is what is stored of each map: "summary" (statistics and atlas), "windows" (queries and
-    keys too, from which any weight can be computed again) or "dense" (the weights). `top` keeps
-    the largest weights of each row. `beside` runs the model's own operations and observes beside
-    them, so that outputs are the same bit for bit.
+    `what` chooses sites by patterns of their paths, "*.h.5.*", and heads by a mapping from
+    patterns to them; the model runs the others as it would alone. `keep` is what is stored of each
+    map: "summary" (statistics and atlas), "windows" (queries and keys too, from which any weight
+    can be computed again) or "dense" (the weights), or a `Keep` that asks for more. `top` keeps
+    the largest weights of each row. `edit` is a function of a `Call`, or several, that may give an
+    `Edit` of it. `beside` runs the model's own operations and observes beside them, so that
+    outputs are the same bit for bit.
 
     >>> import torch, regard
     >>> attention = torch.nn.MultiheadAttention(8, 2, batch_first=True).eval()
@@ -77,15 +89,23 @@ def watch(
     >>> seen[0]["MultiheadAttention"].shape
     (2, 5, 5)
     """
-    if keep not in ("summary", "windows", "dense"):
-        raise InputError(f"watch expected keep 'summary', 'windows' or 'dense', got {keep!r}")
+    if beside and edit is not None:
+        raise InputError("beside=True keeps outputs as they are and edit changes them; use one")
+    wishes = Wishes(
+        What(top=top, atlas=atlas), Choice.of(what), Keep.of(keep), Editor(edit), beside
+    )
     watched, sites = Watched(), Sites(model)
-    watcher = Watcher(sites, What(top=top, atlas=atlas), beside=beside)
+    watcher = Watcher(sites, wishes)
     with ExitStack() as stack:
         stack.enter_context(torch.compiler.set_stance("force_eager"))
+        stack.enter_context(registries())
+        stack.enter_context(as_if_nested(model))
         stack.enter_context(sites)
         stack.enter_context(watcher)
         yield watched
     follower = watcher.follower
     notes = Notes(watched.told, follower.grids, tuple(follower.gaps))
-    watched.fill(assemble(watcher.runs, keep, notes))
+    if watcher.attended:
+        wishes.choice.check(watcher.attended)
+        wishes.editor.check(watcher.attended)
+    watched.fill(assemble(watcher.calls.runs, wishes.keep.weights, notes))

@@ -1,0 +1,182 @@
+"""From the calls that were seen to one trace for each example: rows stacked, padding dropped."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from regard.errors import InputError
+from regard.kernels import Atlas, Scoring, Statistics, Top
+from regard.masks import Part, everything
+from regard.tracing.assembly.completing import completed
+from regard.tracing.assembly.lineage import lineage
+from regard.tracing.assembly.naming import name_tokens
+from regard.tracing.assembly.stacking import Stack, stack
+from regard.tracing.assembly.streams import Streams, find_streams, streams_of
+from regard.tracing.assembly.told import Notes
+from regard.tracing.calls.keeping import Form
+from regard.tracing.calls.seen import Seen
+from regard.types import AttentionMap, Axis, Dense, Recomputable, Summary, Tokens, Trace
+from regard.types.maps import Kind, renumbered
+
+
+def assemble(runs: list[list[Seen]], keep: Form, notes: Notes) -> list[Trace]:
+    """One trace for each example of the batch, or for each hypothesis that was told or found."""
+    if not runs and notes.gaps:
+        return [Trace({}, (), notes.gaps)]
+    if not runs:
+        raise InputError(
+            "no attention was seen: looked for scaled_dot_product_attention, "
+            "multi_head_attention_forward, regard.attend, registered taps, and products of two "
+            "tensors that go through a softmax into a product; run the model inside the block, "
+            "and register_tap what attends by other means"
+        )
+    rows = lineage(runs, None if notes.told is None else notes.told.rows)
+    stacks = _named([stack(*each) for each in zip(runs, rows, strict=True)])
+    whole = Assembly(stacks, find_streams(stacks), keep, notes)
+    return [whole.trace(number) for number in range(len(rows[0][0]))]
+
+
+def _named(stacks: list[Stack]) -> list[Stack]:
+    """A site that attends again, otherwise than by going on, is path#1."""
+    count: dict[str, int] = {}
+    named = []
+    for each in stacks:
+        site = each.call.site
+        again = count.get(site, 0)
+        count[site] = again + 1
+        call = replace(each.call, site=f"{site}#{again}") if again else each.call
+        named.append(replace(each, call=call))
+    return named
+
+
+@dataclass(frozen=True, eq=False)
+class Assembly:
+    """The calls of a block, one for each run, and the streams that they look from and at."""
+
+    stacks: list[Stack]
+    streams: Streams
+    keep: Form
+    notes: Notes
+
+    def trace(self, number: int) -> Trace:
+        """What one example did, or one hypothesis of it."""
+        count = len(self.stacks[0].rows)
+        tokens = name_tokens(self.streams.values(), number, count, self.notes)
+        maps = tuple(
+            found
+            for each in self.stacks
+            if each.rows[number] >= 0
+            for part in range(each.call.parts)
+            if (found := self._map(number, each, part, tokens)) is not None
+        )
+        return Trace(tokens, maps, self.notes.gaps)
+
+    def _map(
+        self, number: int, each: Stack, part: int, tokens: Mapping[str, Tokens]
+    ) -> AttentionMap | None:
+        call = each.call
+        above, across = (self.streams[key] for key in streams_of(call))
+        _, _, queries, keys = call.sizes
+        real, columns = above.real[number], across.real[number]
+        assert real is not None
+        assert columns is not None
+        late = above.length - queries  # rows that a cache had read before
+        rows = range(max(0, real.start - late), real.stop - late)
+        if not rows or not columns:
+            return None
+        places = tuple(row + late - real.start for row in rows)
+        leads = not call.looks_at_itself and len(tokens[above.name]) > len(real)
+        place = Part(each.rows[number] * call.parts + part, rows, columns)
+        whole = (len(rows), len(columns)) == (queries, keys)
+        atlas = None if call.observed is None or not whole else call.observed.atlas
+        source = _source(call, place, "windows" if call.kept.edited else self.keep)
+        found = AttentionMap(
+            call.site if call.parts == 1 else f"{call.site}@{part}",
+            _kind(call),
+            Axis(above.name, places),
+            Axis(across.name, tuple(column - columns.start for column in columns)),
+            source,
+            _statistics(call, place),
+            _top(call, place),
+            _atlas(atlas, place.example),
+            Axis(above.name, tuple(place + 1 for place in places)) if leads else None,
+        )
+        return completed(found, call.kept, place, self.keep)
+
+
+def _kind(call: Seen) -> Kind:
+    if not call.looks_at_itself:
+        return "cross"
+    _, _, queries, keys = call.sizes
+    return "decoder" if call.is_causal or queries < keys else "encoder"
+
+
+def _source(call: Seen, part: Part, keep: Form) -> Recomputable | Dense | Summary:
+    sizes = (call.sizes[1], len(part.rows), len(part.columns))
+    if call.weights is not None:
+        return Summary(sizes) if keep == "summary" else Dense(part.of(call.weights)[0].clone())
+    assert call.scoring is not None
+    assert call.observed is not None
+    if keep == "summary":
+        return Summary(sizes)
+    rows, columns = (slice(each.start, each.stop) for each in (part.rows, part.columns))
+    recomputable = Recomputable(
+        call.query[part.example, :, rows],
+        call.key[part.example, :, columns],
+        call.observed.lse[part.example, :, rows],
+        _scoring(call.scoring, part),
+        call.kept.exact,
+    )
+    if keep == "windows":
+        return recomputable
+    heads, queries, keys = sizes
+    plain = AttentionMap(
+        "", "encoder", Axis("", (0,) * queries), Axis("", (0,) * keys), recomputable
+    )
+    return Dense(torch.stack([plain.weights(head) for head in range(heads)]))
+
+
+def _scoring(scoring: Scoring, part: Part) -> Scoring:
+    mask = (scoring.mask or everything()).within(part)
+    bias = None if scoring.bias is None else scoring.bias.within(part)
+    return replace(scoring, mask=mask, bias=bias, offset=scoring.offset + part.moved)
+
+
+def _statistics(call: Seen, part: Part) -> Statistics | None:
+    """The numbers of the part's rows; keys count from its first column, which is the first key."""
+    found = None if call.observed is None else call.observed.statistics
+    if found is None:
+        return None
+    rows = slice(part.rows.start, part.rows.stop)
+    found = Statistics(*(each[part.example, :, rows] for each in vars(found).values()))
+    if part.columns.start == 0:
+        return found
+    largest = renumbered(found.largest_key, part.columns)
+    return replace(found, largest_key=largest, on_first=_on_first(call, part).to(found.on_first))
+
+
+def _on_first(call: Seen, part: Part) -> Float[Tensor, "head query"]:
+    """What each row gave to the first key that is not padding."""
+    first = replace(part, columns=part.columns[:1])
+    source = _source(call, first, "windows")
+    heads, queries, _ = source.sizes
+    plain = AttentionMap("", "encoder", Axis("", (0,) * queries), Axis("", (0,)), source)
+    return torch.stack([plain.weights(head)[:, 0] for head in range(heads)])
+
+
+def _top(call: Seen, part: Part) -> Top | None:
+    found = None if call.observed is None else call.observed.top
+    if found is None:
+        return None
+    rows = slice(part.rows.start, part.rows.stop)
+    keys = renumbered(found.keys[part.example, :, rows], part.columns)
+    return Top(found.weights[part.example, :, rows], keys)
+
+
+def _atlas(atlas: Atlas | None, example: int) -> Atlas | None:
+    if atlas is None:
+        return None
+    return replace(atlas, mean=atlas.mean[example], largest=atlas.largest[example])

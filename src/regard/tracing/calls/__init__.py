@@ -1,0 +1,1 @@
+"""One call of attention: described, edited, and what is kept of it."""

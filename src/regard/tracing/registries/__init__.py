@@ -1,0 +1,1 @@
+"""The registries of transformers while a model is watched: masks that stay descriptions."""
