@@ -16,6 +16,9 @@ _INTERRUPTED = 130
 COMMANDS = {
     "explain": Lazy("regard.cli.explain", "Show the three steps of attention on a text."),
     "mechanisms": Lazy("regard.cli.mechanisms", "List the mechanisms, or tell all about one."),
+    "translate": Lazy("regard.cli.translate", "Translate texts with a model."),
+    "generate": Lazy("regard.cli.generate", "Continue texts with a model."),
+    "train": Lazy("regard.cli.train", "Train the model of a recipe, or go on with it."),
 }
 EXAMPLES = """\b
 Examples:

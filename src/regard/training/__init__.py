@@ -1,0 +1,1 @@
+"""Corpora, the loop and its events."""

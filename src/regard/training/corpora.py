@@ -1,0 +1,161 @@
+"""Reading corpora line by line: pairs and texts, with the place of every line that is broken."""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from regard.errors import FileError, InputError
+
+
+class Pair(NamedTuple):
+    """A sentence and its translation."""
+
+    source: str
+    target: str
+
+
+@dataclass(frozen=True)
+class PairFiles:
+    """Pairs in one file of columns (.tsv), one of objects (.jsonl), or two files side by side.
+
+    Columns beyond the second are not read. An object has the keys "source" and "target".
+    """
+
+    paths: tuple[Path, ...]
+
+    def __iter__(self) -> Iterator[Pair]:
+        if len(self.paths) == 2:
+            return _side_by_side(*self.paths)
+        (path,) = self.paths
+        return _rows(path, _of_object if path.suffix == ".jsonl" else _of_columns)
+
+
+@dataclass(frozen=True)
+class Joined:
+    """Several corpora, one after the other."""
+
+    parts: tuple[Iterable[Any], ...]
+
+    def __iter__(self) -> Iterator[Any]:
+        for part in self.parts:
+            yield from part
+
+
+@dataclass(frozen=True)
+class TextFile:
+    """The texts of a file: what an empty line parts, with the lines of each joined again."""
+
+    path: Path
+
+    def __iter__(self) -> Iterator[str]:
+        lines: list[str] = []
+        for _, line in numbered(self.path):
+            if line.strip():
+                lines.append(line)
+            elif lines:
+                yield "\n".join(lines)
+                lines = []
+        if lines:
+            yield "\n".join(lines)
+
+
+def pairs(*files: str | Path | Sequence[str | Path]) -> Joined:
+    """The pairs of some files; two files side by side are given as a pair of names.
+
+    >>> from regard.training.corpora import pairs
+    >>> pairs("missing.tsv")
+    Traceback (most recent call last):
+    ...
+    regard.errors.FileError: no corpus 'missing.tsv'; name a file that is there
+    """
+    parts = []
+    for each in files:
+        paths = (Path(each),) if isinstance(each, str | Path) else tuple(map(Path, each))
+        if len(paths) not in (1, 2):
+            raise InputError(f"expected one file of pairs or two side by side, got {len(paths)}")
+        for path in paths:
+            _check(path)
+        parts.append(PairFiles(paths))
+    if not parts:
+        raise InputError("expected at least one file of pairs, got none")
+    return Joined(tuple(parts))
+
+
+def texts(*files: str | Path) -> Joined:
+    """The texts of some files, parted by empty lines."""
+    if not files:
+        raise InputError("expected at least one file of text, got none")
+    for each in files:
+        _check(Path(each))
+    return Joined(tuple(TextFile(Path(each)) for each in files))
+
+
+def numbered(path: Path) -> Iterator[tuple[int, str]]:
+    """The lines of a file without their ends, counted from 1; bytes that are no text are named."""
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                yield number, line.decode("utf-8").rstrip("\r\n")
+            except UnicodeDecodeError as error:
+                raise FileError(
+                    f"{path}, line {number}: expected UTF-8, got the byte "
+                    f"0x{line[error.start]:02x}; convert the file to UTF-8"
+                ) from error
+
+
+def _check(path: Path) -> None:
+    if not path.is_file():
+        raise FileError(f"no corpus {str(path)!r}; name a file that is there")
+
+
+def _rows(path: Path, read: Callable[[str], Pair]) -> Iterator[Pair]:
+    for number, line in numbered(path):
+        if not line.strip():
+            continue
+        try:
+            yield read(line)
+        except InputError as error:
+            raise FileError(f"{path}, line {number}: {error}") from error
+
+
+def _of_columns(line: str) -> Pair:
+    columns = line.split("\t")
+    if len(columns) < 2 or not columns[0].strip() or not columns[1].strip():
+        raise InputError(
+            f"expected a source and a target with a tab between, got {_shown(line)}; "
+            "mend or remove the line"
+        )
+    return Pair(columns[0].strip(), columns[1].strip())
+
+
+def _of_object(line: str) -> Pair:
+    try:
+        found = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise InputError(f"expected a JSON object, got {_shown(line)}; mend the line") from error
+    sides = [found.get(name) if isinstance(found, dict) else None for name in Pair._fields]
+    if not all(isinstance(side, str) and side.strip() for side in sides):
+        raise InputError(
+            f'expected an object with the texts "source" and "target", got {_shown(line)}'
+        )
+    return Pair(*(str(side).strip() for side in sides))
+
+
+def _side_by_side(first: Path, second: Path) -> Iterator[Pair]:
+    others = numbered(second)
+    for number, source in numbered(first):
+        _, target = next(others, (0, None))
+        if target is None:
+            raise FileError(
+                f"{second}: expected as many lines as {first}, it ends before line {number}"
+            )
+        if source.strip() and target.strip():
+            yield Pair(source.strip(), target.strip())
+    if next(others, None) is not None:
+        raise FileError(f"{first}: expected as many lines as {second}, it has fewer")
+
+
+def _shown(line: str) -> str:
+    return repr(line if len(line) <= 60 else f"{line[:60]}…")

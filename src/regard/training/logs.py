@@ -1,0 +1,61 @@
+"""Callbacks that write down what happens: a line of JSON each, or TensorBoard's files."""
+
+import json
+import time
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from regard.errors import RegardError
+from regard.training.events import Ended, Evaluated, Event, Saved, Started, Stepped
+
+
+class JsonLines:
+    """Appends every event to a file as one line of JSON, with the time; read it with any tool."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __call__(self, event: Event) -> None:
+        """Write an event down."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        line = json.dumps({"time": round(time.time(), 3)} | record(event), ensure_ascii=False)
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(line + "\n")
+
+
+class TensorBoard:
+    """Writes losses, rates and scores for TensorBoard."""
+
+    def __init__(self, folder: Path) -> None:
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError as error:
+            raise RegardError(
+                "writing for TensorBoard needs it; install it with: pip install tensorboard"
+            ) from error
+        self.writer: Any = SummaryWriter(str(folder))
+
+    def __call__(self, event: Event) -> None:
+        """Write an event down."""
+        if isinstance(event, Stepped):
+            for name in ("loss", "rate", "norm"):
+                self.writer.add_scalar(f"train/{name}", getattr(event, name), event.step)
+        elif isinstance(event, Evaluated):
+            for name, value in event.scores.items():
+                self.writer.add_scalar(f"dev/{name}", value, event.step)
+        elif isinstance(event, Ended):
+            self.writer.close()
+
+
+def record(event: Event) -> dict[str, Any]:
+    """The event as JSON types."""
+    kind = type(event).__name__.lower()
+    if isinstance(event, Started):
+        return {"event": kind, "step": event.step, "total": event.total}
+    if isinstance(event, Evaluated):
+        event = replace(event, model=None)
+    fields = {name: value for name, value in asdict(event).items() if name != "model"}
+    if isinstance(event, Saved | Ended):
+        fields["path"] = None if event.path is None else str(event.path)
+    return {"event": kind} | fields

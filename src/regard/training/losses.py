@@ -1,0 +1,86 @@
+"""What is minimised: cross-entropy with smoothed labels, in pieces that fit the cache."""
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+IGNORED = -100
+PIECE = 1 << 20  # logits that are held at a time
+
+
+def cross_entropy(
+    logits: Float[Tensor, "*batch vocab"], labels: Int[Tensor, "*batch"], smoothing: float = 0.0
+) -> Float[Tensor, ""]:
+    """The sum over tokens of -log p(label), with smoothed labels (Szegedy et al. 2016, section 7).
+
+    Labels of -100 are not counted.
+    """
+    return F.cross_entropy(
+        logits.flatten(0, -2),
+        labels.flatten(),
+        ignore_index=IGNORED,
+        label_smoothing=smoothing,
+        reduction="sum",
+    )
+
+
+def projected_cross_entropy(
+    hidden: Float[Tensor, "*batch dim"],
+    weight: Float[Tensor, "vocab dim"],
+    bias: Float[Tensor, " vocab"] | None,
+    labels: Int[Tensor, "*batch"],
+    smoothing: float = 0.0,
+) -> Float[Tensor, ""]:
+    """`cross_entropy` of `hidden @ weight.T + bias`, of which only a piece is held at a time.
+
+    The gradients are computed in the same pass, piece by piece, so that no (token x vocab) tensor
+    is kept for the backward pass, or made twice. Tokens that are not counted cost nothing.
+    """
+    counted = labels.flatten() != IGNORED
+    kept = hidden.flatten(0, -2)[counted]
+    loss: Tensor = _InPieces.apply(kept, weight, bias, labels.flatten()[counted], smoothing)  # type: ignore[no-untyped-call]
+    return loss
+
+
+class _InPieces(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        hidden: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        labels: Tensor,
+        smoothing: float,
+    ) -> Tensor:
+        vocab, exact = len(weight), torch.promote_types(hidden.dtype, torch.float32)
+        total = hidden.new_zeros((), dtype=exact)
+        to_hidden, to_weight = torch.empty_like(hidden), torch.zeros_like(weight)
+        to_bias = None if bias is None else torch.zeros_like(bias)
+        rows = max(1, PIECE // vocab)
+        for start in range(0, len(hidden), rows):
+            piece, wanted = hidden[start : start + rows], labels[start : start + rows, None]
+            log_p = F.linear(piece, weight, bias).log_softmax(-1, dtype=exact)
+            total -= (1 - smoothing) * log_p.gather(1, wanted).sum()
+            if smoothing:
+                total -= smoothing / vocab * log_p.sum()
+            slope = log_p.exp_()  # softmax - smoothed label
+            if smoothing:
+                slope -= smoothing / vocab
+            slope.scatter_add_(1, wanted, slope.new_full(wanted.shape, smoothing - 1))
+            slope = slope.to(weight.dtype)
+            torch.mm(slope, weight, out=to_hidden[start : start + rows])
+            to_weight.addmm_(slope.T, piece)
+            if to_bias is not None:
+                to_bias += slope.sum(0)
+        ctx.save_for_backward(to_hidden, to_weight, to_bias)
+        return total
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        found = [None if each is None else each * gradient for each in ctx.saved_tensors]
+        return *found, None, None

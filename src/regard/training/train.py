@@ -1,0 +1,129 @@
+"""`train`: from a recipe to a finished model in a folder."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from regard.errors import UnknownNameError
+from regard.models import Transformer, TransformerConfig
+from regard.models.generation import Settings
+from regard.models.recurrent import Recurrent, RecurrentConfig
+from regard.models.tokenizers import Tokenizer, TokenizerPair
+from regard.training.checkpoints import average, checkpoints, load_checkpoint
+from regard.training.corpora import pairs, texts
+from regard.training.distribution import World, world
+from regard.training.events import Callback, Ended
+from regard.training.loop import Loop
+from regard.training.recipe import Recipe, Vocabulary, load_recipe
+from regard.training.tasks import TASKS
+
+_KINDS: dict[str, tuple[Any, Any]] = {
+    "transformer": (Transformer, TransformerConfig),
+    "recurrent": (Recurrent, RecurrentConfig),
+}
+
+
+def train(
+    recipe: Recipe | str | Path,
+    *,
+    callbacks: Sequence[Callback] = (),
+    device: str | None = None,
+    changes: dict[str, Any] | None = None,
+) -> Ended:
+    """Train the model of a recipe, or go on with it; the finished one is folder/model.
+
+    Under torchrun the processes share the work. The same recipe in the same folder goes on where
+    it was, bit for bit on one CPU process; changes are keys of the recipe such as "plan.steps".
+    """
+    if not isinstance(recipe, Recipe):
+        recipe = load_recipe(recipe, **changes or {})
+    with world(device) as ranks:
+        torch.manual_seed(recipe.seed)
+        tokenizer = _tokenizer(recipe, ranks)
+        model = build(recipe, tokenizer)
+        task: Any = TASKS[recipe.task](recipe, tokenizer)
+        loop = Loop(model, task, recipe.plan, recipe.folder, ranks, callbacks)
+        ended = loop.run()
+        if ranks.first and ended.reason in ("done", "stopped early"):
+            ended = replace(ended, path=finish(recipe, model))
+        for callback in callbacks if ranks.first else ():
+            callback(ended)
+    return ended
+
+
+def build(recipe: Recipe, tokenizer: Tokenizer) -> Any:
+    """The recipe's model with random weights, of the vocabulary's size."""
+    settings = dict(recipe.model)
+    kind = str(settings.pop("class", "transformer"))
+    if kind not in _KINDS:
+        raise UnknownNameError("class of model", kind, _KINDS)
+    model_class, config_class = _KINDS[kind]
+    sizes: dict[str, Any] = {"vocab": len(tokenizer.source)}
+    if tokenizer.target is not tokenizer.source:
+        sizes["target_vocab"] = len(tokenizer.target)
+    if kind == "transformer" and recipe.task == "language-modelling":
+        settings = {"kind": "decoder", **settings}
+    model = model_class(config_class(**sizes | settings))
+    model.tokenizer = tokenizer
+    model.generation = _writing(tokenizer.target)
+    return model
+
+
+def finish(recipe: Recipe, model: Any) -> Path:
+    """Write the finished model: the mean of the newest checkpoints, or the best one."""
+    folder = recipe.folder / "checkpoints"
+    paths = checkpoints(folder)
+    wanted = paths[-recipe.plan.average :] if recipe.plan.average else [_best(folder)]
+    model.load_state_dict(average(wanted), strict=False)
+    path = recipe.folder / "model"
+    model.save_pretrained(path)
+    return path
+
+
+def _best(folder: Path) -> Path:
+    newest = load_checkpoint(checkpoints(folder)[-1])
+    return folder / f"step-{newest.state['standing']['best_step']:08d}"
+
+
+def _tokenizer(recipe: Recipe, ranks: World) -> Tokenizer:
+    """The tokenizer of the run: learnt by the first process, once."""
+    folder = recipe.folder / "tokenizer"
+    if ranks.first and not (folder / "tokenizer.json").exists():
+        learn_vocabulary(recipe).save(folder)
+    ranks.together()
+    return Tokenizer.load(folder)
+
+
+def learn_vocabulary(recipe: Recipe) -> Tokenizer:
+    """The tokenizer that a recipe describes, learnt from its corpus."""
+    plan = recipe.vocabulary
+    if recipe.task == "language-modelling":
+        return _learnt(texts(*recipe.data.train), plan, plan.kind, plan.size)
+    corpus = pairs(*recipe.data.train)
+    if plan.target_size is None:
+        return _learnt(_both(corpus), plan, plan.kind, plan.size)
+    source = _learnt((pair.source for pair in corpus), plan, plan.kind, plan.size)
+    kind = plan.target_kind or plan.kind
+    target = _learnt((pair.target for pair in corpus), plan, kind, plan.target_size)
+    return TokenizerPair(source, target)
+
+
+def _both(corpus: Iterable[Any]) -> Iterator[str]:
+    for pair in corpus:
+        yield from pair
+
+
+def _learnt(lines: Iterable[str], plan: Vocabulary, kind: Any, size: int) -> Tokenizer:
+    return Tokenizer.train(lines, kind, size, punctuation=plan.punctuation, chinese=plan.chinese)
+
+
+def _writing(target: Tokenizer) -> Settings:
+    return Settings().updated(
+        bos_token_id=target.bos_token_id,
+        decoder_start_token_id=target.bos_token_id,
+        eos_token_id=target.eos_token_id,
+        pad_token_id=target.pad_token_id,
+    )

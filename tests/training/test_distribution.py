@@ -1,0 +1,62 @@
+"""Two processes learn what one does; when one dies the other ends, and one alone goes on."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from regard.training.checkpoints import checkpoints
+from regard.training.distribution import World, world
+
+TESTS = Path(__file__).parents[1]
+
+
+def run(
+    folder: Path, processes: int, sharing: str = "ddp", steps: int = 20, dying: int = 0
+) -> subprocess.CompletedProcess[str]:
+    folder.mkdir(exist_ok=True)
+    script = [str(TESTS / "training/processes.py"), str(folder), sharing, str(steps), str(dying)]
+    start = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
+    command = [sys.executable, *(start if processes > 1 else []), *script]
+    path = os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")])
+    settings = os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "COVERAGE_CORE": ""}
+    return subprocess.run(command, env=settings, capture_output=True, text=True, timeout=300)
+
+
+def losses(folder: Path) -> list[float]:
+    found: list[float] = json.loads((folder / "losses.json").read_text())
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sharing", ["ddp", "fsdp"])
+def test_two_processes_have_the_losses_of_one(tmp_path: Path, sharing: str) -> None:
+    for processes in (1, 2):
+        done = run(tmp_path / str(processes), processes, sharing)
+        assert done.returncode == 0, done.stderr
+    assert losses(tmp_path / "2") == pytest.approx(losses(tmp_path / "1"), rel=1e-4)
+
+
+@pytest.mark.slow
+def test_when_one_process_dies_the_others_end_and_one_alone_goes_on(tmp_path: Path) -> None:
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    assert run(whole, 1).returncode == 0
+    ended = run(cut, 2, dying=12)
+    assert ended.returncode != 0
+    assert "another of the 2 processes has ended; run again" in ended.stderr
+    assert "to go on from step 7" in ended.stderr
+    assert checkpoints(cut / "checkpoints")[-1].name == "step-00000007"
+    again = run(cut, 1)
+    assert again.returncode == 0, again.stderr
+    assert losses(cut) == pytest.approx(losses(whole)[7:], rel=1e-4)
+
+
+def test_without_torchrun_there_is_one_process() -> None:
+    with world("cpu") as ranks:
+        assert ranks == World(0, 1, ranks.device)
+        assert ranks.total(3.0, 5.0) == [3.0, 5.0]
+        assert ranks.any(True)
+        assert not ranks.any(False)
