@@ -76,7 +76,9 @@ def written(folder: Path, text: str) -> Path:
         ('task = "translation"', "expected the key folder"),
     ],
 )
-def test_a_recipe_that_is_wrong_is_told_what_is(tmp_path: Path, text: str, message: str) -> None:
+def test_a_recipe_that_is_wrong_is_told_what_is(
+    tmp_path: Path, text: str, message: str, unchecked: None
+) -> None:
     with pytest.raises(InputError, match=message):
         load_recipe(written(tmp_path, text))
 

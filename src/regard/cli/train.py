@@ -59,9 +59,10 @@ def train(
     quiet: bool,
     lang: str,
 ) -> None:
-    """Train the model of a RECIPE, a TOML file; the same command goes on where it was.
+    """Train the model of a recipe, or go on with it.
 
-    Ctrl-C saves and ends. Every event is a line in the folder's log.jsonl.
+    RECIPE is a TOML file; the same command goes on where it was. Ctrl-C saves and ends. Every
+    event is a line in the folder's log.jsonl.
     """
     plan = load_recipe(recipe, **dict(map(_change, changes)))
     callbacks: list[Any] = [JsonLines(plan.folder / "log.jsonl")]
