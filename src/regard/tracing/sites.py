@@ -30,6 +30,7 @@ class Sites:
         self._model, self._handles = model, list[Any]()
         self._places = dict[int, Place]()
         self._begins, self._scripts = list[nn.Module](), list[ScriptModule]()
+        self.encoders: list[nn.TransformerEncoder] = []  # torch's own, with a fast path
         self._walk(model, 0, "", 0)
         self._thread = threading.get_ident()
         self.batch = 0  # examples of the call that began last; 0 where none is known
@@ -90,6 +91,8 @@ class Sites:
         if isinstance(module, ScriptModule):  # those within are not run from here
             self._scripts.append(module)
             return
+        if isinstance(module, nn.TransformerEncoder):
+            self.encoders.append(module)
         if depth <= _DEPTH:
             self._begins.append(module)
         for inner, child in module._modules.items():

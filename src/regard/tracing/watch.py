@@ -28,14 +28,14 @@ class Watched(Sequence[Trace]):
     """One Trace for each example of the batch; filled when the block ends."""
 
     def __init__(self) -> None:
-        self._traces: list[Trace] | None = None
+        self._traces: Sequence[Trace] | None = None
         self.told: Told | None = None
 
     def tell(self, told: Told) -> None:
         """Say, before the block ends, what only the caller knows: tokens, and rows that moved."""
         self.told = told
 
-    def fill(self, traces: list[Trace]) -> None:
+    def fill(self, traces: Sequence[Trace]) -> None:
         """Take what was seen."""
         self._traces = traces
 
@@ -49,7 +49,7 @@ class Watched(Sequence[Trace]):
     def __len__(self) -> int:
         return len(self._ready())
 
-    def _ready(self) -> list[Trace]:
+    def _ready(self) -> Sequence[Trace]:
         if self._traces is None:
             raise InputError("what was seen is ready when the block of `watch` has ended")
         return self._traces
@@ -99,7 +99,7 @@ def watch(
     with ExitStack() as stack:
         stack.enter_context(torch.compiler.set_stance("force_eager"))
         stack.enter_context(registries())
-        stack.enter_context(as_if_nested(model))
+        stack.enter_context(as_if_nested(sites.encoders))
         stack.enter_context(sites)
         stack.enter_context(watcher)
         yield watched

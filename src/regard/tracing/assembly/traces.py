@@ -1,7 +1,8 @@
 """From the calls that were seen to one trace for each example: rows stacked, padding dropped."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import overload
 
 import torch
 from jaxtyping import Float
@@ -22,7 +23,31 @@ from regard.types import AttentionMap, Axis, Dense, Recomputable, Summary, Token
 from regard.types.maps import Kind, renumbered
 
 
-def assemble(runs: list[list[Seen]], keep: Form, notes: Notes) -> list[Trace]:
+class Traces(Sequence[Trace]):
+    """One trace for each example, made when it is first asked for: few look at all of a batch."""
+
+    def __init__(self, count: int, make: Callable[[int], Trace]) -> None:
+        self._made: list[Trace | None] = [None] * count
+        self._make = make
+
+    def __len__(self) -> int:
+        return len(self._made)
+
+    @overload
+    def __getitem__(self, index: int) -> Trace: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Trace]: ...
+    def __getitem__(self, index: int | slice) -> Trace | list[Trace]:
+        if isinstance(index, slice):
+            return [self[number] for number in range(len(self))[index]]
+        number = range(len(self))[index]
+        found = self._made[number]
+        if found is None:
+            found = self._made[number] = self._make(number)
+        return found
+
+
+def assemble(runs: list[list[Seen]], keep: Form, notes: Notes) -> Sequence[Trace]:
     """One trace for each example of the batch, or for each hypothesis that was told or found."""
     if not runs and notes.gaps:
         return [Trace({}, (), notes.gaps)]
@@ -35,8 +60,19 @@ def assemble(runs: list[list[Seen]], keep: Form, notes: Notes) -> list[Trace]:
         )
     rows = lineage(runs, None if notes.told is None else notes.told.rows)
     stacks = _named([stack(*each) for each in zip(runs, rows, strict=True)])
+    for each in stacks:
+        _check_heads(each.call)
     whole = Assembly(stacks, find_streams(stacks), keep, notes)
-    return [whole.trace(number) for number in range(len(rows[0][0]))]
+    return Traces(len(rows[0][0]), whole.trace)
+
+
+def _check_heads(call: Seen) -> None:
+    """Refuse chosen heads that there are not, now rather than when the map is made."""
+    wrong = [head for head in call.kept.heads or () if not 0 <= head < call.sizes[1]]
+    if wrong:
+        raise InputError(
+            f"expected some of the heads 0 to {call.sizes[1] - 1} of {call.site!r}, got {wrong}"
+        )
 
 
 def _named(stacks: list[Stack]) -> list[Stack]:

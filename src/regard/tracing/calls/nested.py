@@ -1,6 +1,6 @@
 """torch's own encoder leaves padding out in its fast path; watched, it gives what it gave there."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -9,17 +9,13 @@ from torch import Tensor, nn
 
 
 @contextmanager
-def as_if_nested(model: nn.Module) -> Iterator[None]:
-    """Let the encoders of a model give, for padding, what their fast path gives: nothing.
+def as_if_nested(encoders: Iterable[nn.TransformerEncoder]) -> Iterator[None]:
+    """Let the encoders give, for padding, what their fast path gives: nothing.
 
     Without a watcher `nn.TransformerEncoder` runs on a nested tensor where it may, and fills
     padding up with zeros before its last norm. A watcher makes it leave that path.
     """
-    handles = [
-        each.register_forward_hook(_emptied, with_kwargs=True)
-        for each in model.modules()
-        if isinstance(each, nn.TransformerEncoder)
-    ]
+    handles = [each.register_forward_hook(_emptied, with_kwargs=True) for each in encoders]
     try:
         yield
     finally:
