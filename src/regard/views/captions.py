@@ -1,0 +1,91 @@
+"""Sentences that say what a picture shows and what was done to its numbers, in two languages."""
+
+import json
+from collections.abc import Iterable
+from importlib.resources import files
+from typing import Any
+
+from regard.views.scene import Scene, Site
+from regard.views.state import State
+
+WORDS: dict[str, dict[str, str]] = json.loads(
+    (files("regard.views") / "words.json").read_text("utf-8")
+)
+_JOINS = {"en": " ", "zh": ""}
+Said = tuple[str, dict[str, Any]]
+
+
+def say(language: str | None, said: Iterable[Said]) -> str:
+    """Sentences of words.json by key, filled in and joined."""
+    language = language or "en"
+    # one by one: what is filled in may hold braces itself
+    return _JOINS[language].join(_filled(WORDS[language][key], values) for key, values in said)
+
+
+def _filled(text: str, values: dict[str, Any]) -> str:
+    parts = text.split("{")
+    found = [parts[0]]
+    for part in parts[1:]:
+        name, _, rest = part.partition("}")
+        found += [str(values[name]), rest]
+    return "".join(found)
+
+
+def percent(weight: float) -> str:
+    """A weight as it is shown: no digit more than its code can hold.
+
+    >>> from regard.views.captions import percent
+    >>> percent(0.1234), percent(0.00567), percent(0.0009), percent(0.0)
+    ('12.3%', '0.57%', '< 0.1%', '0%')
+    """
+    size = abs(weight)
+    if size == 0:
+        return "0%"
+    sign = "−" if weight < 0 else ""
+    if size < 0.001:
+        return f"{sign}< 0.1%"
+    return f"{sign}{100 * size:.{2 if size < 0.01 else 1}f}%"
+
+
+def place_said(site: Site, head: int | None) -> Said:
+    """Which site and head a picture is of; a head is called by its number in the model."""
+    if site.kind == "aggregate":
+        return "caption.aggregate", {"site": site.name}
+    if head is None:
+        return "caption.mean", {"site": site.name, "heads": site.heads}
+    number = head if site.numbers is None else site.numbers[head]
+    return "caption.head", {"site": site.name, "head": number}
+
+
+def label_of(site: Site, state: State) -> str:
+    """Whether rows are called by what was read or by what was produced."""
+    if site.produced is None:
+        return "read"
+    return state.label or "produced"
+
+
+def done_said(site: Site, state: State) -> list[Said]:
+    """What was done to the weights of a map before it was coloured."""
+    if site.long:
+        rows, columns = site.maps.cells
+        return [("caption.cells", {"rows": rows, "columns": columns})]
+    said: list[Said] = [(f"caption.rows.{label_of(site, state)}", {})]
+    if state.hide:
+        said.append((f"caption.hide.{state.hide[0] if len(state.hide) == 1 else 'both'}", {}))
+    if state.unit != "piece":
+        said.append((f"caption.unit.{state.unit}", {}))
+    return said
+
+
+def scale_said(state: State, largest: float) -> Said:
+    """How weights became colours."""
+    return f"caption.scale.{state.scale}", {"largest": percent(largest)}
+
+
+def title_of(scene: Scene) -> str:
+    """What a scene is called: its own title, or the text that its first trace is of."""
+    if scene.title:
+        return scene.title
+    stream = next(iter(scene.traces[0].streams.values()))
+    text = stream.text(0, len(stream))
+    return text if len(text) <= 80 else f"{text[:79]}…"

@@ -1,0 +1,77 @@
+"""Which cells of a map can have weight at all: every one, those up to the diagonal, or runs."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+EVERY, CAUSAL, RUNS = 0, 1, 2
+Places = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Support:
+    """Each row's run of columns that may have weight; whatever lies outside is zero."""
+
+    kind: int
+    starts: Places
+    stops: Places
+    columns: int
+    offset: int = 0
+
+    @classmethod
+    def of(cls, weights: NDArray[np.float32]) -> "Support":
+        """The support of a map; a form with more cells is taken if it saves little to cut them."""
+        rows, columns = weights.shape
+        if weights.min() > 0:  # most maps that are not causal
+            return cls.every(rows, columns)
+        seen = weights > 0
+        starts = seen.argmax(1)
+        stops = np.where(seen.any(1), columns - seen[:, ::-1].argmax(1), starts)
+        runs = cls(RUNS, starts, stops, columns)
+        causal = cls.causal(rows, columns, int((stops - np.arange(rows)).max(initial=1)) - 1)
+        # rows of which nothing is seen have no logarithm: only runs can leave them out
+        if (starts == stops).any() or runs.count < 0.75 * causal.count:
+            return runs
+        return causal if causal.count < 0.95 * seen.size else cls.every(rows, columns)
+
+    @classmethod
+    def every(cls, rows: int, columns: int) -> "Support":
+        """All cells."""
+        return cls(EVERY, np.zeros(rows, np.int64), np.full(rows, columns), columns)
+
+    @classmethod
+    def causal(cls, rows: int, columns: int, offset: int) -> "Support":
+        """Row i sees the columns 0 to i + offset."""
+        stops = np.clip(np.arange(rows) + offset + 1, 0, columns)
+        return cls(CAUSAL, np.zeros(rows, np.int64), stops, columns, offset)
+
+    @property
+    def cells(self) -> NDArray[np.bool_]:
+        """The support as a mask of the map."""
+        places = np.arange(self.columns)
+        return (places >= self.starts[:, None]) & (places < self.stops[:, None])
+
+    @property
+    def count(self) -> int:
+        """How many cells it has."""
+        return int((self.stops - self.starts).sum())
+
+    def to_bytes(self) -> bytes:
+        """Nothing for every cell, the offset, or the runs as differences from row to row."""
+        if self.kind == EVERY:
+            return b""
+        if self.kind == CAUSAL:
+            return np.array(self.offset, "<i4").tobytes()
+        ends = [np.diff(each, prepend=0).astype("<i4") for each in (self.starts, self.stops)]
+        return b"".join(each.tobytes() for each in ends)
+
+    @classmethod
+    def read(cls, kind: int, rows: int, columns: int, data: memoryview) -> tuple["Support", int]:
+        """The support that these bytes begin with, and how many they are."""
+        if kind == EVERY:
+            return cls.every(rows, columns), 0
+        if kind == CAUSAL:
+            return cls.causal(rows, columns, int(np.frombuffer(data, "<i4", 1)[0])), 4
+        ends = np.frombuffer(data, "<i4", 2 * rows).reshape(2, rows).astype(np.int64).cumsum(1)
+        return cls(RUNS, ends[0], ends[1], columns), 8 * rows

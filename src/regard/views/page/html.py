@@ -1,0 +1,157 @@
+"""The page of a scene: header, what the first picture needs, the front end, then all the rest."""
+
+import base64
+import hashlib
+import html
+import json
+import re
+from collections.abc import Iterator, Sequence
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from regard.errors import FileError
+from regard.views.captions import WORDS
+from regard.views.page.characters import count_units, to_units
+from regard.views.scene import Packed
+from regard.views.state import State
+
+PART = 1 << 21  # bytes of blobs in one element, about: each can be read when it is parsed
+BOM = b"\xff\xfe"
+POLICY = (
+    "default-src 'none'; script-src 'sha256-{hash}'; style-src 'unsafe-inline'; "
+    "img-src data: blob:; font-src data:; worker-src blob:; base-uri 'none'; form-action 'none'"
+)
+START = """<!doctype html>
+<html lang="{language}">
+<head>
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="referrer" content="no-referrer">
+<meta name="color-scheme" content="light dark">
+<title>{title}</title>
+</head>
+<body>
+<main id="regard"><noscript>{noscript}</noscript></main>
+<script type="application/json" id="regard-header">{header}</script>
+"""
+FRONT = "<script>{front}</script>\n"
+PART_START = '<script type="text/plain" id="regard-part-{number}">'
+PART_END = "</script>\n"
+_ESCAPED = re.compile(r"[<\ud800-\udfff\ufeff\ufffe\uffff]")
+END = "</body>\n</html>\n"
+
+
+def page(packed: Packed, state: State, *, front: str | None = None) -> Iterator[bytes]:
+    """The bytes of the page, piece by piece; `front` is the script, the built one if None."""
+    front = built_front() if front is None else _checked(front)
+    parts = _parts(packed, first_blobs(packed.header, state))
+    header = {
+        "scene": packed.header,
+        "state": state.to_json(),
+        "places": _places(packed, parts),
+        "words": WORDS,
+    }
+    yield BOM + _start(header, state, front).encode("utf-16-le")
+    for number, part in enumerate(parts):
+        yield PART_START.format(number=number).encode("utf-16-le")
+        yield from (to_units(packed.blobs[blob]).astype("<u2").tobytes() for blob in part)
+        yield PART_END.encode("utf-16-le")
+        if number == 0:
+            yield FRONT.format(front=front).encode("utf-16-le")
+    yield END.encode("utf-16-le")
+
+
+def write_page(path: Path, packed: Packed, state: State, *, front: str | None = None) -> None:
+    """Write the page beside its place first, so that a failure leaves what was there."""
+    pieces = page(packed, state, front=front)
+    aside = path.with_name(f".{path.name}.part")
+    try:
+        with aside.open("wb") as file:
+            file.writelines(pieces)
+        aside.replace(path)
+    except OSError as error:
+        raise FileError(
+            f"cannot write {path}: {error.strerror or error}; write to another place or make room"
+        ) from error
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+def first_blobs(header: dict[str, Any], state: State) -> list[int]:
+    """The blobs that the first picture of a state is drawn from."""
+    trace = header["traces"][state.trace]
+    if state.view == "heads":
+        return [site["thumbs"]["blob"] for site in trace["sites"]]
+    sites = [each for each in trace["sites"] if each["name"] == state.site] or trace["sites"][:1]
+    heads = range(sites[0]["heads"]) if state.head is None else [state.head]
+    found = [sites[0]["maps"][head] for head in heads]
+    return found + [each["blob"] for each in trace["pictures"].values()]
+
+
+def _parts(packed: Packed, first: Sequence[int]) -> list[list[int]]:
+    """The blobs in parts: what is needed first, then the others in their order."""
+    parts, size = [list(first), []], 0
+    for blob in range(len(packed.blobs)):
+        if blob in first:
+            continue
+        if size > PART:
+            parts.append([])
+            size = 0
+        parts[-1].append(blob)
+        size += len(packed.blobs[blob])
+    return parts
+
+
+def _places(packed: Packed, parts: list[list[int]]) -> list[list[int]]:
+    """Part, first character and number of characters of each blob."""
+    places: list[list[int]] = [[]] * len(packed.blobs)
+    for number, part in enumerate(parts):
+        start = 0
+        for blob in part:
+            length = count_units(packed.blobs[blob])
+            places[blob] = [number, start, length]
+            start += length
+    return places
+
+
+def _start(header: dict[str, Any], state: State, front: str) -> str:
+    language = state.language or "en"
+    digest = base64.b64encode(hashlib.sha256(front.encode()).digest()).decode()
+    both = " ".join(WORDS[each]["page.noscript"] for each in ("en", "zh"))
+    return START.format(
+        language="zh-Hans" if language == "zh" else "en",
+        policy=html.escape(POLICY.format(hash=digest)),
+        title=html.escape(_whole(header["scene"]["title"] or "regard")),
+        noscript=html.escape(both),
+        header=_script_json(header),
+    )
+
+
+def _script_json(value: Any) -> str:
+    """JSON that cannot end the element it stands in; halves of surrogate pairs stay escaped."""
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    return _ESCAPED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def _whole(text: str) -> str:
+    """The text without halves of surrogate pairs, which no file can hold."""
+    return text.encode("utf-16-le", "replace").decode("utf-16-le")
+
+
+@cache
+def built_front() -> str:
+    """The front end that was built into the package."""
+    place = files("regard.views.page") / "front.js"
+    if not place.is_file():
+        raise FileError(
+            "the front end of the page, front.js, is missing from this installation; install "
+            "regard again, or build it with: cd front && npm ci && npm run build"
+        )
+    return _checked(place.read_text("utf-8"))
+
+
+def _checked(front: str) -> str:
+    assert not any(each in front for each in ("</script", "<!--", "\r")), "the page would end here"
+    return front

@@ -1,0 +1,120 @@
+"""A stream of tokens as readers see it: plain texts, spaces, words and sentences."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from regard.types import Tokens
+
+_SPREAD = re.compile(r"(.)\[(\d+)/\d+\]", re.DOTALL)  # one character that is spread over pieces
+_ENDS = re.compile(r"(?:[.!?…]+[\"'”’)\]»]*|[。！？!?]+[”’」』）]*|.*(?:\n|\\n))$", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Stream:
+    """The tokens of one stream, and which of them are a word or a sentence together.
+
+    `words` and `sentences` are the places where each begins. `spaced` says before which tokens
+    there is white space. `grid` is that of patches, the last tokens of the stream.
+    """
+
+    texts: tuple[str, ...]
+    plain: tuple[str, ...]
+    spaced: tuple[bool, ...]
+    special: tuple[int, ...]
+    words: tuple[int, ...]
+    sentences: tuple[int, ...]
+    named: bool = True
+    grid: tuple[int, int] | None = None
+
+    @classmethod
+    def of(cls, tokens: Tokens) -> "Stream":
+        """The stream of a trace's tokens."""
+        special = tokens.special or (False,) * len(tokens)
+        starts = _word_starts(tokens, special)
+        pairs = zip(tokens.texts, special, strict=True)
+        plain = tuple(text if out else _plain(text) for text, out in pairs)
+        return cls(
+            tokens.texts,
+            plain,
+            _spaced(tokens, starts),
+            tuple(place for place, out in enumerate(special) if out),
+            tuple(place for place, first in enumerate(starts) if first),
+            _sentences(plain, starts, special if tokens.named else [True] * len(tokens)),
+            tokens.named,
+            tokens.grid,
+        )
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def starts(self, unit: str) -> tuple[int, ...]:
+        """Where each piece, word or sentence begins."""
+        return {
+            "piece": tuple(range(len(self))),
+            "word": self.words,
+            "sentence": self.sentences,
+        }[unit]
+
+    def text(self, start: int, stop: int) -> str:
+        """The running text of tokens from start to stop."""
+        pairs = zip(self.plain[start:stop], self.spaced[start:stop], strict=True)
+        return "".join(" " * space + plain for plain, space in pairs).strip()
+
+    def unit_text(self, unit: str, start: int, stop: int) -> str:
+        """What a unit is called: a piece as it is spelled, a word joined, a sentence as text."""
+        if unit == "piece":
+            return self.texts[start]
+        return "".join(self.plain[start:stop]) if unit == "word" else self.text(start, stop)
+
+
+def _plain(text: str) -> str:
+    """The text without the marks of its tokenizer."""
+    bare = text.replace("▁", " ").removesuffix("</w>").strip(" ")
+    if bare.startswith("##") and len(bare) > 2:
+        bare = bare[2:]
+    return _SPREAD.sub(lambda found: found[1] if found[2] == "1" else "", bare)
+
+
+def _word_starts(tokens: Tokens, special: Sequence[bool]) -> list[bool]:
+    if tokens.words is None:
+        return [True] * len(tokens)
+    numbers = tokens.words
+    return [
+        place == 0 or special[place] or special[place - 1] or number != numbers[place - 1]
+        for place, number in enumerate(numbers)
+    ]
+
+
+def _spaced(tokens: Tokens, starts: Sequence[bool]) -> tuple[bool, ...]:
+    """White space by offsets where they are known, else by marks, else before each word."""
+    if tokens.offsets is not None:
+        stops = accumulate((stop for _, stop in tokens.offsets), max, initial=0)
+        pairs = zip(tokens.offsets, stops, tokens.texts, strict=False)
+        return tuple(start > stop > 0 or _marked(text) for (start, _), stop, text in pairs)
+    if any(map(_marked, tokens.texts)):
+        return tuple(map(_marked, tokens.texts))
+    return tuple(first and place > 0 for place, first in enumerate(starts))
+
+
+def _marked(text: str) -> bool:
+    return text.startswith(("▁", " "))
+
+
+def _sentences(
+    plain: Sequence[str], starts: Sequence[bool], alone: Sequence[bool]
+) -> tuple[int, ...]:
+    """A sentence begins with the first word after one that ends with a mark of an end."""
+    found, ended = [], True
+    for place, text in enumerate(plain):
+        closes = _CLOSERS.fullmatch(text) is not None
+        if alone[place] or (ended and starts[place] and not closes):
+            found.append(place)
+            ended = alone[place]
+        if not alone[place] and _ENDS.search(text):
+            ended = True
+    return tuple(found)
+
+
+_CLOSERS = re.compile(r"[\"'”’)\]»」』）.!?…。！？]+")

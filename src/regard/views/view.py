@@ -1,0 +1,129 @@
+"""A view: a scene and what is looked at in it, with doors to the page, figures and the terminal.
+
+The doors are modules of their own, loaded when they are used; each takes a scene and a state:
+`figure.write(scene, state, path)`, `terminal.render(scene, state)`, and
+`notebook.widget(scene, state)`.
+"""
+
+import base64
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from regard.errors import FileError, InputError
+from regard.views.numbers import Numbers, numbers
+from regard.views.page import write_page
+from regard.views.scene import Packed, Scene, pack, unpack
+from regard.views.state import State
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderableType
+
+FIGURES = (".png", ".svg", ".pdf")
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """Attention ready to be drawn: `save` it, `print` it, or let a notebook show it.
+
+    >>> import torch
+    >>> from regard.types import Trace
+    >>> from regard.views import heatmap
+    >>> trace = Trace.from_weights(torch.eye(3), ["我", "爱", "中国"])
+    >>> view = heatmap(trace, head=0)
+    >>> view.numbers.weights.tolist()[1]
+    [0.0, 1.0, 0.0]
+    """
+
+    scene: Scene
+    state: State
+
+    @cached_property
+    def numbers(self) -> Numbers:
+        """What the picture shows, as numbers."""
+        return numbers(self.scene, self.state)
+
+    @cached_property
+    def packed(self) -> Packed:
+        """The scene as a JSON header and blobs of bytes."""
+        return pack(self.scene)
+
+    def with_state(self, **changes: Any) -> "View":
+        """The same scene, looked at in another way."""
+        return View(self.scene, replace(self.state, **changes))
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write a page (.html), a figure (.png, .svg, .pdf) or the data (.json); its path."""
+        place = Path(path)
+        suffix = place.suffix.lower()
+        if suffix in (".html", ".htm"):
+            write_page(place, self.packed, self.state)
+        elif suffix == ".json":
+            _write_json(place, self.packed, self.state)
+        elif suffix in FIGURES:
+            _door("figure").write(self.scene, self.state, place)
+        else:
+            raise InputError(
+                f"cannot save a view as {place.name!r}; expected a name that ends with .html, "
+                ".png, .svg, .pdf or .json"
+            )
+        return place
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "View":
+        """The view that was saved as JSON."""
+        try:
+            data = json.loads(Path(path).read_text("utf-8"))
+            blobs = tuple(base64.b64decode(blob) for blob in data["blobs"])
+            return cls(unpack(Packed(data["scene"], blobs)), State.from_json(data["state"]))
+        except FileError:
+            raise
+        except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+            raise FileError(
+                f"{os.fspath(path)} is no saved view ({error}); give a file that "
+                'view.save("….json") wrote'
+            ) from error
+
+    def __rich_console__(
+        self, console: "Console", options: "ConsoleOptions"
+    ) -> Iterator["RenderableType"]:
+        yield _door("terminal").render(self.scene, self.state)
+
+    def __str__(self) -> str:
+        from rich.console import Console
+
+        console = Console()
+        with console.capture() as drawn:
+            console.print(self)
+        return drawn.get().rstrip("\n")
+
+    def __repr__(self) -> str:
+        site = self.scene.trace(self.state.trace).site(self.state.site)
+        head = "" if self.state.head is None else f", head {self.state.head}"
+        return f"<{self.state.view} view of {site.name!r}{head}>"
+
+    def _repr_mimebundle_(self, **options: Any) -> Any:
+        widget = _door("notebook").widget(self.scene, self.state)
+        return widget._repr_mimebundle_(**options)
+
+
+def _door(name: str) -> Any:
+    """The module that draws in one way; what it needs may not be installed."""
+    return import_module(f"regard.views.{name}")
+
+
+def _write_json(path: Path, packed: Packed, state: State) -> None:
+    data = {
+        "scene": packed.header,
+        "state": state.to_json(),
+        "blobs": [base64.b64encode(blob).decode() for blob in packed.blobs],
+    }
+    try:
+        path.write_text(json.dumps(data, indent=1), "utf-8")
+    except OSError as error:
+        raise FileError(f"cannot write {path}: {error.strerror or error}") from error

@@ -1,0 +1,57 @@
+import string
+
+import pytest
+
+from regard.views import State
+from regard.views.captions import WORDS, percent, say
+
+
+def fields(text):
+    return {name for _, name, _, _ in string.Formatter().parse(text) if name}
+
+
+def test_both_languages_have_the_same_words_to_fill_in():
+    assert WORDS["en"].keys() == WORDS["zh"].keys()
+    for key, text in WORDS["en"].items():
+        assert fields(text) == fields(WORDS["zh"][key]), key
+
+
+def test_chinese_is_chinese():
+    latin = [key for key, text in WORDS["zh"].items() if text.isascii()]
+    assert latin == ["control.language"]
+
+
+@pytest.mark.parametrize(
+    ("weight", "shown"),
+    [
+        (0.0, "0%"),
+        (1e-7, "< 0.1%"),
+        (0.00099, "< 0.1%"),
+        (0.001, "0.10%"),
+        (0.00994, "0.99%"),
+        (0.0123, "1.2%"),
+        (0.5, "50.0%"),
+        (1.0, "100.0%"),
+        (-0.02, "−2.0%"),
+        (-0.0001, "−< 0.1%"),
+    ],
+)
+def test_a_weight_is_shown_as_a_percentage(weight, shown):
+    assert percent(weight) == shown
+
+
+def test_a_name_with_braces_is_said_as_it_is():
+    said = say("en", [("caption.head", {"site": "{head}{0}", "head": 3})])
+    assert said == "{head}{0}, head 3."
+
+
+def test_sentences_are_joined_as_each_language_does():
+    said = [("caption.rows.read", {}), ("caption.hide.first", {})]
+    assert say(None, said).count(". ") == 1
+    assert " " not in say("zh", said)
+
+
+def test_every_choice_of_a_state_has_its_words():
+    for name in ("view", "unit", "scale", "span", "depth"):
+        key = f"{name}.{getattr(State(), name)}"
+        assert key in WORDS["en"]
