@@ -17,7 +17,7 @@ import torch
 from bench.measure import Effort, Row, Table, cap_memory
 from bench.results import keep, section
 
-MODULES = ("attention", "windows", "additive", "imports", "kernels")
+MODULES = ("attention", "windows", "additive", "imports", "kernels", "watching", "recurrent")
 
 
 def tables() -> dict[str, Table]:
