@@ -17,7 +17,16 @@ import torch
 from bench.measure import Effort, Row, Table, cap_memory
 from bench.results import keep, section
 
-MODULES = ("attention", "windows", "additive", "imports", "kernels", "watching", "recurrent")
+MODULES = (
+    "attention",
+    "windows",
+    "additive",
+    "imports",
+    "kernels",
+    "watching",
+    "recurrent",
+    "generation",
+)
 
 
 def tables() -> dict[str, Table]:

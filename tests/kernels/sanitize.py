@@ -12,7 +12,15 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 FLAGS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g", "-O1")
-TESTS = ["test_native.py", "test_observe.py", "test_pairs.py", "test_recall.py", "test_library.py"]
+TESTS = [
+    "test_few.py",
+    "test_library.py",
+    "test_native.py",
+    "test_observe.py",
+    "test_pairs.py",
+    "test_recall.py",
+    "../models/transformer/test_fluent.py",
+]
 
 
 def runtime(cxx: str) -> str:

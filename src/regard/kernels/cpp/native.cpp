@@ -1,4 +1,7 @@
 // The names that Python finds, and all passes as one unit, so that a build is one command.
+#include "decode.cpp"
+#include "few.cpp"
+#include "largest.cpp"
 #include "observe.cpp"
 #include "pairs.cpp"
 #include "recall.cpp"
@@ -20,6 +23,27 @@ int regard_count(const regard::Call* call, const regard::Received* received,
 
 int regard_pair_up(const regard::Pairs* pairs, regard::Progress* progress) {
   return regard::pair_up(*pairs, *progress);
+}
+
+void regard_multiply(const float* x, const float* w, const float* bias, float* y, int64_t rows,
+                     int64_t dim, int64_t outs, int64_t threads) {
+  regard::multiply({x, w, bias, y, rows, dim, outs, threads});
+}
+
+void regard_decode(const regard::decoding::Step* step) { regard::decoding::decode(*step); }
+
+void regard_read(const regard::decoding::Step* step, int64_t layer, float* x, float* context,
+                 int own) {
+  regard::decoding::read(*step, layer, x, context, own != 0);
+}
+
+void regard_totals(const float* x, float* totals, int64_t rows, int64_t columns, int64_t threads) {
+  regard::log_totals(x, totals, rows, columns, threads);
+}
+
+void regard_largest(const float* x, float* values, int64_t* places, int64_t rows, int64_t columns,
+                    int64_t count, int64_t threads) {
+  regard::largest(x, values, places, rows, columns, count, threads);
 }
 
 // Use the threads of the OpenMP runtime whose GOMP_parallel this is.

@@ -3,14 +3,13 @@
 from dataclasses import dataclass
 
 from regard.models.generation.drafts import Board
-from regard.models.generation.largest import largest
+from regard.models.generation.largest import largest, log_totals
 from regard.models.generation.strategy import (
     Course,
     Logits,
     check_choice,
     check_finite,
     everyone,
-    log_totals,
 )
 
 

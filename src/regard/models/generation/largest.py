@@ -1,10 +1,13 @@
-"""The largest of many numbers in each row, found block by block."""
+"""The largest of many numbers in each row, and the sum of their exponentials."""
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from regard.attention.decoding import best
+
 _BLOCK = 64
+_FEW = 8  # rows
 _MANY = 8  # times as many blocks as are kept, for the detour to be worth it
 
 
@@ -13,9 +16,11 @@ def largest(
 ) -> tuple[Float[Tensor, "row count"], Int[Tensor, "row count"]]:
     """As `values.topk(count)`: the largest values of each row in falling order, and where.
 
-    The `count` largest lie in the `count` blocks whose largest are largest: one quick pass finds
-    these, and only they are sorted. A NaN counts as largest.
+    Natively in one pass. Else: the `count` largest lie in the `count` blocks whose largest are
+    largest; one quick pass finds these, and only they are sorted.
     """
+    if best.takes_numbers(values, count):
+        return best.largest(values, count)
     blocks = values.shape[1] // _BLOCK
     if blocks < _MANY * count:
         return values.topk(count, dim=1)
@@ -28,3 +33,15 @@ def largest(
     places = torch.cat([places, rest.expand(len(places), -1)], dim=1)
     top, where = inside.topk(count, dim=1)
     return top, places.gather(1, where)
+
+
+def log_totals(values: Float[Tensor, "row column"]) -> Float[Tensor, " row"]:
+    """The logarithm of the sum of each row's exponentials; no number if one of them is NaN.
+
+    A few rows at a time, where it is not native: large pieces of memory are slow to come by.
+    """
+    if best.takes_numbers(values):
+        return best.log_totals(values)
+    if len(values) <= _FEW:
+        return values.logsumexp(dim=1)
+    return torch.cat([part.logsumexp(dim=1) for part in values.split(_FEW)])

@@ -15,8 +15,6 @@ from regard.models.generation.rules import Rules
 
 Logits = Float[Tensor, "row vocab"]
 
-_FEW = 8  # rows
-
 
 @runtime_checkable
 class Strategy(Protocol):
@@ -89,16 +87,6 @@ def check_choice(best: Float[Tensor, " row"], sentences: Int[Tensor, " row"], st
             f"every token is forbidden to input {sentence} at step {step}; ask for less by "
             "bad_words_ids, suppress_tokens, no_repeat_ngram_size and the like"
         )
-
-
-def log_totals(logits: Logits) -> Float[Tensor, " row"]:
-    """The logarithm of the sum of each row's exponentials, a few rows at a time.
-
-    So that what is held in between is small: large pieces of memory are slow to come by.
-    """
-    if len(logits) <= _FEW:
-        return logits.logsumexp(dim=1)
-    return torch.cat([part.logsumexp(dim=1) for part in logits.split(_FEW)])
 
 
 def everyone(drafts: Drafts) -> Int[Tensor, " row"]:

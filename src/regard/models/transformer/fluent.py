@@ -14,16 +14,18 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.overrides import has_torch_function
 
-from regard.attention import Rotary
+from regard.attention.projection import Product
+from regard.models.transformer.engine import Engine, Past, Turns
 from regard.models.transformer.heads import LanguageHead
-from regard.models.transformer.parts import Part, Reading, Vectors, norm_of, parts_of
-from regard.models.transformer.products import Product
+from regard.models.transformer.memory import Growing
+from regard.models.transformer.parts import Norm, Part, Reading, Vectors, parts_of
 from regard.models.transformer.stack import Stack
-from regard.models.transformer.state import Source, TransformerState
+from regard.models.transformer.state import Source, TransformerState, unmoved
 
 Rows = Int[Tensor, " row"]
 Seen = Float[Tensor, "row 1 new key"]
-Room = Float[Tensor, "layer position row side head dim"]
+Room = Float[Tensor, "layer capacity room_row side head dim"]
+Side = Float[Tensor, "row head key dim"]
 
 _FIRST = 32  # positions of a new room
 
@@ -34,40 +36,49 @@ class Plan:
 
     embeddings: Callable[..., Tensor]
     parts: tuple[Part, ...]
-    norm: Callable[[Tensor], Tensor]
-    features: Callable[[Tensor], Tensor]
+    norm: Norm | None
     output: Product
+    engine: Engine | None
+
+    def turns(self, start: int, stop: int, like: Tensor) -> Turns | None:
+        """The rotary positions of some places, if it has any."""
+        rotary = self.parts[0].own.rotary
+        return None if rotary is None else Turns.of(rotary, start, stop, like)
+
+
+def watched(tokens: Tensor) -> bool:
+    """Whether somebody wants to see what is done with these tokens, or to compile it."""
+    return torch.compiler.is_compiling() or has_torch_function((tokens,))
 
 
 def plan_of(decoder: Stack, head: nn.Module | None, tokens: Tensor) -> Plan | None:
     """How to read without the layers; None where they are needed: not plain, or watched."""
-    watched = torch.compiler.is_compiling() or has_torch_function((tokens,))
-    if watched or not isinstance(head, LanguageHead):
+    if watched(tokens) or not isinstance(head, LanguageHead) or head.transform is not None:
         return None
     heard = any(each._forward_hooks or each._forward_pre_hooks for each in head.modules())
     parts = None if heard or type(head.output) is not nn.Linear else parts_of(decoder)
     if not parts:
         return None
-    return Plan(
-        decoder.embeddings, parts, norm_of(decoder.norm), head.features, Product.by(head.output)
-    )
+    norm = None if decoder.norm is None else Norm.of(decoder.norm)
+    output = Product.by(head.output)
+    return Plan(decoder.embeddings, parts, norm, output, Engine.of(parts, norm, output))
 
 
 @dataclass(frozen=True)
 class FluentState:
-    """What so many rows have read, all layers in one room.
+    """What so many rows have read, all layers in one room: (layer, position, row, side, head, dim).
 
-    Rows that go on are written from one room into the other, and back the next time: memory that
-    is new is slow.
+    `table` tells in which row of the room each row finds what it read at each position: rows that
+    change places, part or leave move no key and no value.
     """
 
     plan: Plan
     room: Room
+    table: Int[Tensor, "row capacity"]
     pads: Rows | None = None
     source: Source | None = None
     hidden: Float[Tensor, "sentence 1 1 key"] | None = None
     length: int = 0
-    spare: Room | None = None
 
     @staticmethod
     def of(state: TransformerState, plan: Plan) -> "FluentState":
@@ -75,98 +86,95 @@ class FluentState:
         weight, own = plan.output.weight, plan.parts[0].own
         dim = len(own.project.weight) // (own.heads + 2 * own.key_heads)
         room = weight.new_empty(len(plan.parts), 0, state.rows, 2, own.key_heads, dim)
-        return FluentState(plan, room, state.pads, state.source, _hidden(state.source, weight))
+        table = torch.empty(state.rows, 0, dtype=torch.long, device=weight.device)
+        hidden = _hidden(state.source, weight)
+        return FluentState(plan, room, table, state.pads, state.source, hidden)
 
     @property
     def rows(self) -> int:
         """How many there are."""
-        return self.room.shape[2]
+        return self.table.shape[0]
 
     def select(self, rows: Rows) -> "FluentState":
         """These rows in this order, a row as often as it is named; the others leave."""
-        layers, capacity, _, *rest = self.room.shape
-        spare = self.spare
-        if spare is None or spare.shape[1] != capacity or spare.shape[2] < len(rows):
-            spare = self.room.new_empty(layers, capacity, len(rows), *rest)
-        room = spare[:, :, : len(rows)]
-        for layer in range(layers if self.length else 0):
-            old, new = self.room[layer, : self.length], room[layer, : self.length]
-            torch.index_select(old, 1, rows, out=new)
+        if unmoved(rows, self.rows):
+            return self
         source = None if self.source is None else self.source.select(rows)
-        pads, hidden = None if self.pads is None else self.pads[rows], _hidden(source, room)
-        return FluentState(self.plan, room, pads, source, hidden, self.length, self.room)
+        return replace(
+            self,
+            table=self.table[rows],
+            pads=None if self.pads is None else self.pads[rows],
+            source=source,
+            hidden=_hidden(source, self.room),
+        )
+
+    def layered(self) -> TransformerState:
+        """The same as the layers keep it, for them to go on from."""
+        own = tuple(
+            Growing(key, value, (key, value)) for key, value in map(self.sides, self.layers)
+        )
+        return TransformerState(self.rows, own, self.pads, self.source, self.length)
+
+    @property
+    def layers(self) -> range:
+        """The numbers of the layers."""
+        return range(self.room.shape[0])
+
+    def sides(self, layer: int) -> tuple[Side, Side]:
+        """The keys and the values that each row has read."""
+        places = torch.arange(self.length, device=self.table.device)
+        read = self.room[layer, places, self.table[:, : self.length]]
+        key, value = read.permute(2, 0, 3, 1, 4).unbind(0)
+        return key, value
 
     def step(
         self, tokens: Int[Tensor, "row new"]
     ) -> tuple[Float[Tensor, "row vocab"], "FluentState"]:
         """The logits after the last of the new tokens, and the state that has read them."""
-        new = tokens.shape[1]
-        reader = Reader(self._grown(new), new)
-        places = reader.places()
-        x = self.plan.embeddings(tokens, offset=self.length, places=places).flatten(0, 1)
-        for layer, part in enumerate(self.plan.parts):
+        plan, new, engine = self.plan, tokens.shape[1], self.plan.engine
+        state = self._grown(new)
+        x = plan.embeddings(tokens, offset=self.length, places=self._places(new)).flatten(0, 1)
+        turns = plan.turns(self.length, state.length, x)
+        if engine is not None and new == 1:
+            engine.look_at(self.source, self.hidden)
+            engine.aim(Past(state.room, state.table, self.length, self.pads, turns))
+            if engine.takes(self.rows):
+                return engine(x), state
+        reader = Reader(state, new, turns)
+        for layer, part in enumerate(plan.parts):
             x = reader.read(part, layer, x)
-        x = self.plan.norm(x.view(self.rows, new, -1)[:, -1])
-        return self.plan.output(self.plan.features(x)), reader.state
+        x = x.view(self.rows, new, -1)[:, -1]
+        return plan.output(x if plan.norm is None else plan.norm(x)), state
+
+    def _places(self, new: int) -> Int[Tensor, "row new"] | None:
+        """The position of each new token among the real ones; None where all count from one."""
+        if self.pads is None:
+            return None
+        slots = torch.arange(self.length, self.length + new, device=self.pads.device)
+        return (slots - self.pads[:, None]).clamp_min(0)
 
     def _grown(self, new: int) -> "FluentState":
-        """The state with so many positions more, as yet unwritten."""
-        stop, capacity = self.length + new, self.room.shape[1]
-        if stop <= capacity:
-            return replace(self, length=stop)
-        layers, _, *rest = self.room.shape
-        larger = self.room.new_empty(layers, max(_FIRST, stop, 2 * capacity), *rest)
-        larger[:, : self.length] = self.room[:, : self.length]
-        return replace(self, room=larger, spare=None, length=stop)
-
-
-@dataclass(frozen=True)
-class Turns:
-    """Rotary positions of one step: x cos + x' sin, x' with the two of each pair exchanged."""
-
-    cos: Float[Tensor, "new 1 dim"]
-    sin: Float[Tensor, "new 1 dim"]
-    halves: bool
-
-    @staticmethod
-    def of(rotary: Rotary, start: int, stop: int, like: Tensor) -> "Turns":
-        """Those of some positions."""
-        places = torch.arange(start, stop, device=like.device)
-        angles = places[:, None, None] * rotary.frequency
-        cos, sin = angles.cos().to(like.dtype), angles.sin().to(like.dtype)
-        if rotary.pairs == "halves":
-            return Turns(torch.cat([cos, cos], -1), torch.cat([-sin, sin], -1), True)
-        pairs = (torch.stack([cos, cos], -1), torch.stack([-sin, sin], -1))
-        return Turns(pairs[0].flatten(-2), pairs[1].flatten(-2), False)
-
-    def __call__(self, x: Float[Tensor, "row new head dim"]) -> Float[Tensor, "row new head dim"]:
-        """The vectors turned."""
-        if self.halves:
-            exchanged = x.roll(x.shape[3] // 2, 3)
-        else:
-            exchanged = x.unflatten(3, (-1, 2)).flip(4).flatten(3)
-        return torch.addcmul(x * self.cos, exchanged, self.sin)
+        """The state with so many positions more, as yet unwritten: each row has its own there."""
+        start, stop = self.length, self.length + new
+        layers, capacity, lines, *rest = self.room.shape
+        room, table = self.room, self.table
+        if stop > capacity or self.rows > lines:
+            wider = (max(_FIRST, stop, 2 * capacity) if stop > capacity else capacity, self.rows)
+            room = self.room.new_empty(layers, wider[0], max(lines, wider[1]), *rest)
+            room[:, :start, :lines] = self.room[:, :start]
+        if room.shape[1] > table.shape[1]:
+            table = F.pad(table, (0, room.shape[1] - table.shape[1]))
+        table[:, start:stop] = torch.arange(self.rows, device=table.device)[:, None]
+        return replace(self, room=room, table=table, length=stop)
 
 
 class Reader:
     """One step: reads so many new tokens of each row into a state that has room for them."""
 
-    def __init__(self, state: FluentState, new: int) -> None:
+    def __init__(self, state: FluentState, new: int, turns: Turns | None) -> None:
         self.state, self.new, self.start = state, new, state.length - new
-        self.slots = state.room[:, self.start : state.length].unbind(0)
-        self.sides = state.room[:, : state.length].permute(0, 3, 2, 4, 1, 5).unbind(0)
-        self.unseen = self._unseen()
-        rotary = state.plan.parts[0].own.rotary
-        span = (self.start, state.length, state.room)
-        self.turns = None if rotary is None else Turns.of(rotary, *span)
-
-    def places(self) -> Int[Tensor, "row new"] | None:
-        """The position of each new token among the real ones; None where all count from one."""
-        pads = self.state.pads
-        if pads is None:
-            return None
-        slots = torch.arange(self.start, self.state.length, device=pads.device)
-        return (slots - pads[:, None]).clamp_min(0)
+        self.turns, self.unseen = turns, self._unseen()
+        self.engine = state.plan.engine if new == 1 else None
 
     def read(self, part: Part, layer: int, x: Vectors) -> Vectors:
         """The vectors after this layer."""
@@ -180,13 +188,17 @@ class Reader:
     def _own(self, reading: Reading, layer: int, x: Vectors) -> Vectors:
         """What the text that was written says, the new tokens included."""
         rows, new, heads, shared = self.state.rows, self.new, reading.heads, reading.key_heads
-        joined = reading.project(x).view(rows, new, heads + 2 * shared, -1)
+        joined = reading.project(x)
+        if self.engine is not None:
+            return self.engine.own(layer, joined)
+        joined = joined.view(rows, new, heads + 2 * shared, -1)
         if self.turns is not None:
             turned = joined.narrow(2, 0, heads + shared)
             turned.copy_(self.turns(turned))
         fresh = joined.narrow(2, heads, 2 * shared).view(rows, new, 2, shared, -1)
-        self.slots[layer].copy_(fresh.transpose(0, 1))
-        key, value = self.sides[layer].unbind(0)
+        slots = self.state.room[layer, self.start : self.state.length, :rows]
+        slots.copy_(fresh.transpose(0, 1))
+        key, value = self.state.sides(layer)
         context = F.scaled_dot_product_attention(
             joined.narrow(2, 0, heads).transpose(1, 2),
             key,
@@ -199,10 +211,12 @@ class Reader:
 
     def _other(self, reading: Reading, layer: int, x: Vectors) -> Vectors:
         """What the source says; the rows of a sentence ask together."""
-        source = self.state.source
+        source, query = self.state.source, reading.project(x)
         assert source is not None
+        if self.engine is not None:
+            return self.engine.other(layer, query)
         cache, each = source.caches[layer], source.rows * self.new
-        query = reading.project(x).view(-1, each, reading.heads, cache.key.shape[3])
+        query = query.view(-1, each, reading.heads, cache.key.shape[3])
         context = F.scaled_dot_product_attention(
             query.transpose(1, 2),
             cache.key,

@@ -13,16 +13,18 @@ from regard.models.checkpoints.pretrained import Pretrained
 from regard.models.checkpoints.registry import register
 from regard.models.generation import Generated, generate
 from regard.models.transformer.config import TransformerConfig
+from regard.models.transformer.fluent import FluentState, plan_of, watched
 from regard.models.transformer.heads import ClassificationHead, LanguageHead, Pooler, SpanHead
 from regard.models.transformer.memory import Memory
 from regard.models.transformer.stack import Stack
 from regard.models.transformer.starting import initialise
-from regard.models.transformer.state import Source, TransformerState, left_padding
+from regard.models.transformer.state import Source, TransformerState, check_tokens, left_padding
 
 Ids = Int[Tensor, "batch length"]
 Real = Bool[Tensor, "batch length"]
 Marks = Shaped[Tensor, "batch length"]
 Hidden = Float[Tensor, "batch length hidden"]
+AnyState = TransformerState | FluentState
 
 
 class Read(NamedTuple):
@@ -147,7 +149,7 @@ class Transformer(Pretrained):
         return self.encoder is not None
 
     @torch.no_grad()
-    def begin(self, input_ids: Ids, attention_mask: Marks | None = None) -> TransformerState:
+    def begin(self, input_ids: Ids, attention_mask: Marks | None = None) -> AnyState:
         """The state before the first token is read; the source is encoded here, once.
 
         A decoder alone has read nothing yet: `step` reads the prompt, padded on its left.
@@ -167,14 +169,20 @@ class Transformer(Pretrained):
         else:
             memories = self._memories(self._encoded(input_ids, None, real, None), None)
             source = Source(tuple(memory.cache for memory in memories), real)
-        return TransformerState(rows, decoder.empty(rows), pads, source)
+        state = TransformerState(rows, decoder.empty(rows), pads, source)
+        plan = plan_of(decoder, self.head, input_ids)
+        return state if plan is None else FluentState.of(state, plan)
 
     @torch.no_grad()
     def step(
-        self, state: TransformerState, tokens: Int[Tensor, "row new"]
-    ) -> tuple[Float[Tensor, "row vocab"], TransformerState]:
+        self, state: AnyState, tokens: Int[Tensor, "row new"]
+    ) -> tuple[Float[Tensor, "row vocab"], AnyState]:
         """The logits after the last of the new tokens, and the state that has read them."""
-        state.check(tokens)
+        check_tokens(tokens, state.rows)
+        if isinstance(state, FluentState):
+            if not watched(tokens):
+                return state.step(tokens)
+            state = state.layered()
         decoder, new = self._writing(), tokens.shape[1]
         x = decoder.embeddings(tokens, offset=state.length, places=state.places(new))
         memories = None if state.source is None else state.source.memories()

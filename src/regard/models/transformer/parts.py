@@ -4,18 +4,41 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.modules import module as modules
 
 from regard.attention import MultiHeadAttention, Rotary, ScaledDotScore, Softmax
+from regard.attention.projection import Product
 from regard.masks import everything
 from regard.models.transformer.layers import Layer
-from regard.models.transformer.products import Product
 from regard.models.transformer.stack import Stack
 
 Vectors = Float[Tensor, "row dim"]
-Norm = Callable[[Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class Norm:
+    """A normalisation without its module: of a layer, or by the root of the mean square."""
+
+    weight: Float[Tensor, " dim"]
+    bias: Float[Tensor, " dim"] | None
+    eps: float | None
+    root: bool
+
+    @staticmethod
+    def of(module: nn.Module) -> "Norm":
+        """That of a module."""
+        assert isinstance(module, nn.LayerNorm | nn.RMSNorm)
+        bias = None if isinstance(module, nn.RMSNorm) else module.bias
+        return Norm(module.weight, bias, module.eps, isinstance(module, nn.RMSNorm))
+
+    def __call__(self, x: Vectors) -> Vectors:
+        """The vectors, each by itself."""
+        if self.root:
+            return torch.rms_norm(x, self.weight.shape, self.weight, self.eps)
+        return F.layer_norm(x, self.weight.shape, self.weight, self.bias, self.eps or 0.0)
 
 
 @dataclass(frozen=True)
@@ -90,7 +113,7 @@ def _part(layer: Layer) -> Part | None:
         gate=None if feed.gate is None else Product.by(feed.gate),
         down=Product.by(feed.down),
         activation=feed.activation,
-        norm=norm_of(layer.norm_feed_forward),
+        norm=Norm.of(layer.norm_feed_forward),
         norm_first=layer.norm_first,
     )
 
@@ -99,7 +122,7 @@ def _reading(attention: MultiHeadAttention, project: Product, norm: nn.Module) -
     return Reading(
         project,
         Product.by(attention.w_o),
-        norm_of(norm),
+        Norm.of(norm),
         attention.heads,
         attention.key_heads,
         attention.rotary,
@@ -115,15 +138,3 @@ def _is_plain(attention: MultiHeadAttention) -> bool:
         and mechanism.bias is None
         and mechanism.mask == everything()
     )
-
-
-def norm_of(module: nn.Module | None) -> Norm:
-    """The normalisation without its module; of none, the vectors as they are."""
-    if module is None:
-        return lambda x: x
-    if isinstance(module, nn.RMSNorm):
-        root = (module.normalized_shape, module.weight, module.eps)
-        return lambda x: torch.rms_norm(x, *root)
-    assert isinstance(module, nn.LayerNorm)
-    given = (module.normalized_shape, module.weight, module.bias, module.eps)
-    return lambda x: torch.layer_norm(x, *given)

@@ -59,12 +59,8 @@ class TransformerState:
 
     def select(self, rows: Rows) -> "TransformerState":
         """These rows in this order, a row as often as it is named; the others leave."""
-        if len(rows) == self.rows and torch.equal(
-            rows, torch.arange(self.rows, device=rows.device)
-        ):
+        if unmoved(rows, self.rows):
             return self
-        if not len(rows):
-            raise InputError("expected at least one row to go on with, got none")
         return TransformerState(
             len(rows),
             tuple(cache.select(rows) for cache in self.own),
@@ -76,14 +72,6 @@ class TransformerState:
     def read(self, own: tuple[Growing, ...], new: int) -> "TransformerState":
         """The state that has read so many new tokens."""
         return replace(self, own=own, length=self.length + new)
-
-    def check(self, tokens: Tensor) -> None:
-        """Raise a ShapeError unless there are new tokens for each row."""
-        if tokens.dim() != 2 or len(tokens) != self.rows:
-            raise ShapeError(
-                f"expected new tokens for each of the {self.rows} rows of this state, "
-                f"({self.rows}, new), got {tuple(tokens.shape)}"
-            )
 
     def places(self, new: int) -> Int[Tensor, "row new"] | None:
         """The position of each new token among the real ones; None where all count from one."""
@@ -98,6 +86,22 @@ class TransformerState:
             return causal()
         slots = torch.arange(self.length + new, device=self.pads.device)
         return causal() & padding(slots >= self.pads[:, None])
+
+
+def unmoved(rows: Rows, count: int) -> bool:
+    """Whether these are all of so many rows as they are; an InputError if there is none."""
+    if not len(rows):
+        raise InputError("expected at least one row to go on with, got none")
+    return len(rows) == count and torch.equal(rows, torch.arange(count, device=rows.device))
+
+
+def check_tokens(tokens: Tensor, rows: int) -> None:
+    """Raise a ShapeError unless there are new tokens for each row of a state."""
+    if tokens.dim() != 2 or len(tokens) != rows:
+        raise ShapeError(
+            f"expected new tokens for each of the {rows} rows of this state, ({rows}, new), "
+            f"got {tuple(tokens.shape)}"
+        )
 
 
 def left_padding(real: Bool[Tensor, "row length"] | None) -> Rows | None:

@@ -1,0 +1,49 @@
+"""Few rows times a large matrix, natively: as fast as the matrix can be read."""
+
+import ctypes
+from collections.abc import Callable
+from functools import cache
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from regard.kernels.library import library, wanted
+
+MOST = 16  # rows; for more, a library that counts on reuse is as quick
+_SMALL = 1 << 15  # multiplications that one thread has done before a second is awake
+
+
+@cache
+def multiplier() -> Callable[..., None] | None:
+    """The native function, or None where it is not built."""
+    found = library() if wanted() else None
+    function = getattr(found, "regard_multiply", None)
+    if function is not None:
+        function.argtypes = [ctypes.c_void_p] * 4 + [ctypes.c_int64] * 4
+        function.restype = None
+    return function
+
+
+def takes_matrix(weight: Tensor) -> bool:
+    """Whether the native kernel is there and takes such a matrix."""
+    fits = weight.dtype == torch.float32 and weight.device.type == "cpu"
+    return fits and weight.is_contiguous() and multiplier() is not None
+
+
+def multiply(
+    x: Float[Tensor, "row dim"],
+    weight: Float[Tensor, "out dim"],
+    bias: Float[Tensor, " out"] | None,
+) -> Float[Tensor, "row out"]:
+    """x W^T + b, without gradients; `takes_matrix` says for which matrices."""
+    function = multiplier()
+    assert function is not None
+    x = x.contiguous()
+    rows, dim = x.shape
+    outs = weight.shape[0]
+    y = x.new_empty(rows, outs)
+    threads = torch.get_num_threads() if rows * weight.numel() > _SMALL else 1
+    place = None if bias is None else bias.data_ptr()
+    function(x.data_ptr(), weight.data_ptr(), place, y.data_ptr(), rows, dim, outs, threads)
+    return y
