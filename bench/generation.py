@@ -8,10 +8,10 @@ import json
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -175,8 +175,8 @@ def _converted(folder: Path, vocabulary: Mapping[str, int]) -> Path:
 
 
 @cache
-def marian(*hands: str) -> Marian:
-    """The checkpoint in these hands, ready."""
+def marian(*hands: str, precision: Literal["float", "int8"] = "float") -> Marian:
+    """The checkpoint in these hands, ready; in eight bits only those of ours and of CTranslate2."""
     import ctranslate2
     import transformers
 
@@ -191,10 +191,10 @@ def marian(*hands: str) -> Marian:
         engine = ctranslate2.Translator(
             str(_converted(folder, vocabulary)),
             intra_threads=torch.get_num_threads(),
-            compute_type="float32",
+            compute_type="float32" if precision == "float" else "int8",
         )
     return Marian(
-        from_pretrained(folder) if OURS in hands else None,
+        from_pretrained(folder, precision=precision) if OURS in hands else None,
         theirs,
         engine,
         _Frozen((number, token) for token, number in vocabulary.items()),
@@ -255,6 +255,22 @@ def translation_rows(effort: Effort) -> Iterator[Row]:
         yield memory_row("beam 5, B = 16", HF, Target(0.7), *peaks)
 
 
+def light_rows(effort: Effort) -> Iterator[Row]:
+    """In eight bits, one sentence: ours and CTranslate2's, beside transformers in float32."""
+    light, whole = marian(OURS, CT2, precision="int8"), marian(HF)
+    held = replace(light, theirs=whole.theirs)
+    floors = {"greedy, B = 1": (1, 3.0, 1.0), "beam 5, B = 1": (5, 3.0, 1.0)}
+    with torch.no_grad():
+        for label, (beams, *least) in floors.items():
+            inputs = held.agreed(sorted(sources(), key=len), beams, 11)[10:]
+            ways = {OURS: held.with_ours, HF: held.with_theirs, CT2: held.with_engine}
+            contenders = {name: partial(way, inputs, beams) for name, way in ways.items()}
+            timings = compare(contenders, effort.repeats, seconds=3 * effort.seconds)
+            pairs = zip((HF, CT2), least, strict=True)
+            targets = {peer: Target(floor, at_least=True) for peer, floor in pairs}
+            yield from time_rows(timings, label, targets)
+
+
 def _write_llama(place: Path) -> None:
     import transformers
 
@@ -295,5 +311,6 @@ def story_rows(effort: Effort) -> Iterator[Row]:
 
 TABLES = {
     "translation": Table("Translating, Marian of 6 + 6 layers, float32", translation_rows, 4.0),
+    "light": Table("Translating, that Marian in int8 (transformers in float32)", light_rows, 2.0),
     "story": Table("Continuing, Llama of the shape of stories15M, float32", story_rows, 0.7),
 }

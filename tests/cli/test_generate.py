@@ -18,7 +18,7 @@ class Poet(Reciter):
 
 @pytest.fixture
 def poet(monkeypatch):
-    monkeypatch.setattr("regard.cli.writing.from_pretrained", lambda name: Poet())
+    monkeypatch.setattr("regard.cli.writing.from_pretrained", lambda name, **_: Poet())
 
 
 @pytest.fixture
@@ -100,7 +100,7 @@ def test_a_model_must_be_named(run):
 
 def test_a_model_that_translates_is_sent_to_the_other_command(run, monkeypatch):
     scribe = Scribe(reads_source=True)
-    monkeypatch.setattr("regard.cli.writing.from_pretrained", lambda name: scribe)
+    monkeypatch.setattr("regard.cli.writing.from_pretrained", lambda name, **_: scribe)
     result = run("generate", "one", "--model", "m")
     assert (result.exit_code, result.stderr) == (2, "regard: m translates; use regard translate\n")
 

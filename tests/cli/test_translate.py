@@ -32,7 +32,7 @@ class Echo(Scribe):
 
 @pytest.fixture
 def echo(monkeypatch):
-    monkeypatch.setattr("regard.cli.writing.from_pretrained", lambda name: Echo())
+    monkeypatch.setattr("regard.cli.writing.from_pretrained", lambda name, **_: Echo())
 
 
 @pytest.fixture
@@ -120,7 +120,7 @@ def test_a_folder_that_is_not_there_is_said_to_be_so(run, tmp_path):
 
 
 def test_a_model_that_continues_texts_is_sent_to_the_other_command(run, monkeypatch):
-    monkeypatch.setattr("regard.cli.writing.from_pretrained", lambda name: Scribe())
+    monkeypatch.setattr("regard.cli.writing.from_pretrained", lambda name, **_: Scribe())
     result = run("translate", "one", "--model", "m")
     assert (result.exit_code, result.stderr) == (
         2,
@@ -130,7 +130,7 @@ def test_a_model_that_continues_texts_is_sent_to_the_other_command(run, monkeypa
 
 def test_a_model_without_a_tokenizer_is_refused(run, monkeypatch):
     monkeypatch.setattr(
-        "regard.cli.writing.from_pretrained", lambda name: Scribe(reads_source=True)
+        "regard.cli.writing.from_pretrained", lambda name, **_: Scribe(reads_source=True)
     )
     result = run("translate", "one", "--model", "m")
     assert (result.exit_code, "m has no tokenizer" in result.stderr) == (2, True)
@@ -171,3 +171,15 @@ def test_an_interruption_leaves_what_is_done(translate, monkeypatch, tmp_path):
     result = translate("--file", str(path))
     assert (result.exit_code, result.stdout) == (130, "ONE\n" * 16)
     assert result.stderr.strip() == "regard: interrupted"
+
+
+def test_eight_bits_are_asked_of_the_model(run, monkeypatch):
+    asked = {}
+
+    def loaded(name, **settings):
+        asked.update(settings)
+        return Echo()
+
+    monkeypatch.setattr("regard.cli.writing.from_pretrained", loaded)
+    assert run("translate", "--model", "m", "--int8", "one").stdout == "ONE\n"
+    assert asked == {"precision": "int8"}

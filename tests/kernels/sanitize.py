@@ -13,6 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 FLAGS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g", "-O1")
 TESTS = [
+    "test_eight.py",
     "test_few.py",
     "test_library.py",
     "test_native.py",

@@ -21,6 +21,7 @@ from regard.attention.positions import (
     RelativePositions,
     Rotary,
 )
+from regard.attention.quantised import QuantisedLinear
 from regard.attention.scores import (
     AdditiveScore,
     CosineScore,
@@ -49,6 +50,7 @@ __all__ = [
     "Normalizer",
     "PositionalEncoding",
     "PredictiveLocal",
+    "QuantisedLinear",
     "RelativePositions",
     "Rotary",
     "ScaledDotScore",

@@ -30,6 +30,7 @@ def generate(
     file: Path | None,
     lang: str,
     as_json: bool,
+    int8: bool,
     **asked: Any,
 ) -> None:
     """Continue texts with a model.
@@ -40,7 +41,7 @@ def generate(
     for each prompt, on a line of its own.
     """
     texts, settings = texts_of(prompts, file), settings_of(asked)
-    writer = load(model, reads_source=False)
+    writer = load(model, reads_source=False, light=int8)
     asks = writer.generation.updated(**settings)
     flows = not as_json and asks.num_beams == 1 and asks.num_return_sequences == 1
     progress = Progress(len(texts), lang)

@@ -30,6 +30,7 @@ def translate(
     file: Path | None,
     lang: str,
     as_json: bool,
+    int8: bool,
     **asked: Any,
 ) -> None:
     """Translate texts with a model.
@@ -39,7 +40,7 @@ def translate(
     tokens. --json prints an object for each text, on a line of its own.
     """
     sources, settings = texts_of(texts, file), settings_of(asked)
-    translator = load(model, reads_source=True)
+    translator = load(model, reads_source=True, light=int8)
     progress = Progress(len(sources), lang)
     for start in range(0, len(sources), _BATCH):
         batch = sources[start : start + _BATCH]

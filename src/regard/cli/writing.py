@@ -39,6 +39,9 @@ _OPTIONS = (
         type=click.Path(path_type=Path),
         help="Take the lines of this file, UTF-8; - is stdin.",
     ),
+    click.option(
+        "--int8", is_flag=True, help="Keep large matrices in eight bits: lighter, faster."
+    ),
     click.option("--beam", type=click.IntRange(1), help="Hypotheses side by side. [model's own]"),
     click.option("--best", type=click.IntRange(1), help="Print so many for each text. [1]"),
     click.option("--max-length", type=click.IntRange(1), help="Tokens at most. [model's own]"),
@@ -91,9 +94,9 @@ def settings_of(asked: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def load(name: str, *, reads_source: bool) -> Any:
-    """The model of this name, if it is of the kind that the command needs."""
-    model = from_pretrained(name)
+def load(name: str, *, reads_source: bool, light: bool = False) -> Any:
+    """The model of this name, if it is of the kind that the command needs; light, in eight bits."""
+    model = from_pretrained(name, precision="int8" if light else "float")
     if model.reads_source is not reads_source:
         does, command = ("translates", "translate") if model.reads_source else _CONTINUES
         raise InputError(f"{name} {does}; use regard {command}")

@@ -8,8 +8,6 @@ from collections.abc import Callable
 from functools import cache
 from typing import ClassVar
 
-from torch import Tensor
-
 from regard.kernels.few import multiplier
 from regard.kernels.library import library
 
@@ -17,9 +15,12 @@ Pointer, Size = ctypes.c_void_p, ctypes.c_int64
 
 
 class Linear(ctypes.Structure):
-    """x W^T + b."""
+    """x W^T + b; with scales, W is of eight-bit numbers."""
 
-    _fields_: ClassVar = [("w", Pointer), ("bias", Pointer), ("dim", Size), ("outs", Size)]
+    _fields_: ClassVar = [
+        *[(name, Pointer) for name in ("w", "scales", "bias")],
+        *[(name, Size) for name in ("dim", "outs")],
+    ]
 
 
 class Norm(ctypes.Structure):
@@ -64,10 +65,20 @@ class Step(ctypes.Structure):
 @cache
 def decoder() -> Callable[..., None] | None:
     """The native function, or None where it is not built."""
-    function = None if multiplier() is None else getattr(library(), "regard_decode", None)
+    found = library() if multiplier() is not None and _agreed() else None
+    function: Callable[..., None] | None = getattr(found, "regard_decode", None)
     if function is not None:
-        function.argtypes, function.restype = [ctypes.POINTER(Step)], None
+        function.argtypes, function.restype = [ctypes.POINTER(Step)], None  # type: ignore[attr-defined]
     return function
+
+
+def _agreed() -> bool:
+    """Whether the library is of a build with the fields that are written down here."""
+    layout = getattr(library(), "regard_decode_layout", None)
+    if layout is None:
+        return False
+    layout.restype = ctypes.c_int64
+    return bool(layout() == ctypes.sizeof(Step) * 10000 + ctypes.sizeof(Block))
 
 
 @cache
@@ -78,11 +89,3 @@ def reader() -> Callable[..., None] | None:
         step, size, place = ctypes.POINTER(Step), ctypes.c_int64, ctypes.c_void_p
         function.argtypes, function.restype = [step, size, place, place, ctypes.c_int], None
     return function
-
-
-def linear(weight: Tensor | None, bias: Tensor | None) -> Linear:
-    """The place of a matrix, and its sizes; without one, nothing."""
-    if weight is None:
-        return Linear()
-    place = None if bias is None else bias.data_ptr()
-    return Linear(weight.data_ptr(), place, weight.shape[1], weight.shape[0])

@@ -1,11 +1,14 @@
-"""Few rows times a large matrix, natively: as fast as the matrix can be read."""
+"""Few rows times a large matrix, natively: as fast as the matrix can be read.
+
+The matrix may be of eight-bit numbers with a scale for each of its rows, a quarter of the bytes.
+"""
 
 import ctypes
 from collections.abc import Callable
 from functools import cache
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int8
 from torch import Tensor
 
 from regard.kernels.library import library, wanted
@@ -46,4 +49,42 @@ def multiply(
     threads = torch.get_num_threads() if rows * weight.numel() > _SMALL else 1
     place = None if bias is None else bias.data_ptr()
     function(x.data_ptr(), weight.data_ptr(), place, y.data_ptr(), rows, dim, outs, threads)
+    return y
+
+
+@cache
+def multiplier_of_bytes() -> Callable[..., None] | None:
+    """The native function for matrices of eight bits, or None where it is not built."""
+    found = library() if wanted() else None
+    function = getattr(found, "regard_multiply_eight", None)
+    if function is not None:
+        function.argtypes = [ctypes.c_void_p] * 5 + [ctypes.c_int64] * 4
+        function.restype = None
+    return function
+
+
+def takes_bytes(weight: Tensor, scale: Tensor) -> bool:
+    """Whether the native kernel is there and takes such a matrix of eight bits."""
+    fits = weight.dtype == torch.int8 and scale.dtype == torch.float32
+    fits = fits and weight.device.type == "cpu" and weight.is_contiguous()
+    return fits and multiplier_of_bytes() is not None
+
+
+def multiply_bytes(
+    x: Float[Tensor, "row dim"],
+    weight: Int8[Tensor, "out dim"],
+    scale: Float[Tensor, " out"],
+    bias: Float[Tensor, " out"] | None,
+) -> Float[Tensor, "row out"]:
+    """x (scale W)^T + b with each row of x in eight bits too, by its largest number."""
+    function = multiplier_of_bytes()
+    assert function is not None
+    x = x.contiguous()
+    rows, dim = x.shape
+    outs = weight.shape[0]
+    y = x.new_empty(rows, outs)
+    threads = torch.get_num_threads() if rows * weight.numel() > _SMALL else 1
+    places = (each.data_ptr() for each in (x, weight, scale))
+    place = None if bias is None else bias.data_ptr()
+    function(*places, place, y.data_ptr(), rows, dim, outs, threads)
     return y

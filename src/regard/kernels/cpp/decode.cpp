@@ -3,13 +3,15 @@
 #include <algorithm>
 #include <cmath>
 
-#include "few.cpp"
+#include "eight.cpp"
 
 namespace regard {
 namespace decoding {
 
+// With `scales` the matrix is of eight-bit numbers, each row with its scale.
 struct Linear {
-  const float *w, *bias;
+  const void* w;
+  const float *scales, *bias;
   int64_t dim, outs;
 };
 
@@ -51,7 +53,14 @@ constexpr int64_t WORTH = 1 << 17;  // multiplications that make up for a ticket
 INLINE void put(float* p, vec x) { *reinterpret_cast<loose_vec*>(p) = (loose_vec)x; }
 
 void product(const Linear& by, const float* x, float* y, const Step& step, Team& team) {
-  multiply({x, by.w, by.bias, y, step.rows, by.dim, by.outs, step.threads}, team);
+  if (by.scales)
+    multiply_eight({x, static_cast<const int8_t*>(by.w), by.scales, by.bias, y, step.rows, by.dim,
+                    by.outs, step.threads},
+                   team);
+  else
+    multiply({x, static_cast<const float*>(by.w), by.bias, y, step.rows, by.dim, by.outs,
+              step.threads},
+             team);
 }
 
 void normalise(const Norm& norm, const float* x, float* y, const Step& step) {

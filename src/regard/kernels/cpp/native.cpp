@@ -1,5 +1,6 @@
 // The names that Python finds, and all passes as one unit, so that a build is one command.
 #include "decode.cpp"
+#include "eight.cpp"
 #include "few.cpp"
 #include "largest.cpp"
 #include "observe.cpp"
@@ -30,7 +31,16 @@ void regard_multiply(const float* x, const float* w, const float* bias, float* y
   regard::multiply({x, w, bias, y, rows, dim, outs, threads});
 }
 
+void regard_multiply_eight(const float* x, const int8_t* w, const float* scales, const float* bias,
+                           float* y, int64_t rows, int64_t dim, int64_t outs, int64_t threads) {
+  regard::multiply_eight({x, w, scales, bias, y, rows, dim, outs, threads});
+}
+
 void regard_decode(const regard::decoding::Step* step) { regard::decoding::decode(*step); }
+
+int64_t regard_decode_layout() {
+  return static_cast<int64_t>(sizeof(regard::decoding::Step) * 10000 + sizeof(regard::decoding::Block));
+}
 
 void regard_read(const regard::decoding::Step* step, int64_t layer, float* x, float* context,
                  int own) {

@@ -23,7 +23,10 @@ class TransformerConfig(Config):
     `target_vocab` each side has its own. `attention` is a name of the catalog, `cross_attention`
     the one from decoder to encoder. `final_norm` follows `norm_first`, and `head` the kind: an
     encoder without one gives hidden states. `init_std` None draws matrices by Xavier's rule and
-    embeddings from N(0, 1/d_model), a number draws all from N(0, init_std^2).
+    embeddings from N(0, 1/d_model), a number draws all from N(0, init_std^2). `alignment_layer` is
+    the layer of the decoder, counted from 0, whose cross-attention says best which source word a
+    target word is the translation of; None is the last. `precision` "int8" keeps large matrices in
+    eight bits, for writing only: see `Transformer.quantised`.
 
     >>> from regard.models import TransformerConfig
     >>> TransformerConfig(kind="decoder", positions="rotary", heads=4).head_dim
@@ -72,6 +75,8 @@ class TransformerConfig(Config):
     patch: int = 16
     channels: int = 3
     init_std: float | None = None
+    alignment_layer: int | None = None
+    precision: Literal["float", "int8"] = "float"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -79,6 +84,7 @@ class TransformerConfig(Config):
         self.refuse_below(1, "key_heads", "d_ff", "decoder_d_ff", "max_positions", "labels")
         self.refuse_below(1, "image_size", "patch", "channels")
         self.refuse_below(0, "layers", "decoder_layers", "types", "init_std", "norm_eps")
+        self.refuse_below(0, "alignment_layer")
         self.refuse_unless_rates("dropout", "attention_dropout", "activation_dropout")
         _check_heads(self)
         _check_kind(self)

@@ -9,8 +9,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.attention import Rotary
-from regard.attention.decoding import MOST, Block, Linear, Norm, Step, decoder, linear, reader
-from regard.attention.projection import Product
+from regard.attention.decoding import MOST, Block, Linear, Norm, Step, decoder, reader
+from regard.attention.projection import Product, Projection, QuantisedProduct
 from regard.models.transformer import parts as taken_apart
 from regard.models.transformer.layers import activation
 from regard.models.transformer.parts import Part, Vectors
@@ -67,18 +67,18 @@ class Engine:
     """All layers of a decoder and its output, for few rows in float32 on a CPU."""
 
     def __init__(
-        self, parts: tuple[Part, ...], norm: taken_apart.Norm | None, output: Product
+        self, parts: tuple[Part, ...], norm: taken_apart.Norm | None, output: Projection
     ) -> None:
         self.parts, self.held = parts, (norm, output)  # what the kernel reads must live on
         self.blocks = (Block * len(parts))(*map(_block, parts))
         own, first = parts[0].own, parts[0]
-        joined = own.project.weight.shape[0]
+        joined = own.project.sizes[0]
         self.step = Step(
             norm=_norm(norm),
             output=_linear(output),
             layers=len(parts),
-            dim=output.weight.shape[1],
-            wide=max(joined, first.up.weight.shape[0]),
+            dim=output.sizes[1],
+            wide=max(joined, first.up.sizes[0]),
             heads=own.heads,
             key_heads=own.key_heads,
             head_dim=joined // (own.heads + 2 * own.key_heads),
@@ -94,7 +94,7 @@ class Engine:
 
     @staticmethod
     def of(
-        parts: tuple[Part, ...], norm: taken_apart.Norm | None, output: Product
+        parts: tuple[Part, ...], norm: taken_apart.Norm | None, output: Projection
     ) -> "Engine | None":
         """The engine of these parts; None where it is not built, or they are not for it."""
         known = reader() is not None and all(part.activation in _ACTIVATIONS for part in parts)
@@ -102,8 +102,8 @@ class Engine:
         return Engine(parts, norm, output) if native and output.native else None
 
     def takes(self, rows: int) -> bool:
-        """Whether so many rows are few enough to be multiplied here."""
-        return rows <= MOST
+        """Whether so many rows are few enough to be multiplied here; in eight bits all are."""
+        return rows <= MOST or isinstance(self.held[1], QuantisedProduct)
 
     def aim(self, past: Past) -> None:
         """From now on, read this past."""
@@ -162,7 +162,7 @@ class Engine:
         return self.scratch.data_ptr()
 
 
-def _products(part: Part) -> Iterator[Product]:
+def _products(part: Part) -> Iterator[Projection]:
     for reading in (part.own, part.other):
         if reading is not None:
             yield from (reading.project, reading.out)
@@ -185,8 +185,15 @@ def _block(part: Part) -> Block:
     )
 
 
-def _linear(product: Product | None) -> Linear:
-    return linear(None, None) if product is None else linear(product.weight, product.bias)
+def _linear(product: Projection | None) -> Linear:
+    """The place of a matrix, and its sizes; without one, nothing."""
+    if product is None:
+        return Linear()
+    assert isinstance(product, Product | QuantisedProduct)
+    scales = product.scale.data_ptr() if isinstance(product, QuantisedProduct) else None
+    bias = None if product.bias is None else product.bias.data_ptr()
+    outs, dim = product.sizes
+    return Linear(product.weight.data_ptr(), scales, bias, dim, outs)
 
 
 def _norm(norm: taken_apart.Norm | None) -> Norm:

@@ -14,7 +14,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.overrides import has_torch_function
 
-from regard.attention.projection import Product
+from regard.attention.projection import Projection, projection
 from regard.models.transformer.engine import Engine, Past, Turns
 from regard.models.transformer.heads import LanguageHead
 from regard.models.transformer.memory import Growing
@@ -32,12 +32,13 @@ _FIRST = 32  # positions of a new room
 
 @dataclass(frozen=True)
 class Plan:
-    """A decoder and its head taken apart."""
+    """A decoder and its head taken apart; `like` is of the kind of all its numbers."""
 
     embeddings: Callable[..., Tensor]
     parts: tuple[Part, ...]
     norm: Norm | None
-    output: Product
+    output: Projection
+    like: Tensor
     engine: Engine | None
 
     def turns(self, start: int, stop: int, like: Tensor) -> Turns | None:
@@ -56,12 +57,13 @@ def plan_of(decoder: Stack, head: nn.Module | None, tokens: Tensor) -> Plan | No
     if watched(tokens) or not isinstance(head, LanguageHead) or head.transform is not None:
         return None
     heard = any(each._forward_hooks or each._forward_pre_hooks for each in head.modules())
-    parts = None if heard or type(head.output) is not nn.Linear else parts_of(decoder)
-    if not parts:
+    output = None if heard else projection(head.output)
+    parts = None if output is None else parts_of(decoder)
+    if output is None or not parts:
         return None
     norm = None if decoder.norm is None else Norm.of(decoder.norm)
-    output = Product.by(head.output)
-    return Plan(decoder.embeddings, parts, norm, output, Engine.of(parts, norm, output))
+    engine = Engine.of(parts, norm, output)
+    return Plan(decoder.embeddings, parts, norm, output, parts[0].norm.weight, engine)
 
 
 @dataclass(frozen=True)
@@ -83,11 +85,11 @@ class FluentState:
     @staticmethod
     def of(state: TransformerState, plan: Plan) -> "FluentState":
         """The state in which nothing has been read yet."""
-        weight, own = plan.output.weight, plan.parts[0].own
-        dim = len(own.project.weight) // (own.heads + 2 * own.key_heads)
-        room = weight.new_empty(len(plan.parts), 0, state.rows, 2, own.key_heads, dim)
-        table = torch.empty(state.rows, 0, dtype=torch.long, device=weight.device)
-        hidden = _hidden(state.source, weight)
+        like, own = plan.like, plan.parts[0].own
+        dim = own.project.sizes[0] // (own.heads + 2 * own.key_heads)
+        room = like.new_empty(len(plan.parts), 0, state.rows, 2, own.key_heads, dim)
+        table = torch.empty(state.rows, 0, dtype=torch.long, device=like.device)
+        hidden = _hidden(state.source, like)
         return FluentState(plan, room, table, state.pads, state.source, hidden)
 
     @property

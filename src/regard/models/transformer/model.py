@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from regard.attention import MultiHeadAttention, PredictiveLocal
 from regard.errors import InputError, ShapeError
 from regard.masks import Mask, causal, padding
+from regard.models.checkpoints.filling import unfilled
 from regard.models.checkpoints.pretrained import Pretrained
 from regard.models.checkpoints.registry import register
 from regard.models.generation import Generated, generate
@@ -16,6 +17,7 @@ from regard.models.transformer.config import TransformerConfig
 from regard.models.transformer.fluent import FluentState, plan_of, watched
 from regard.models.transformer.heads import ClassificationHead, LanguageHead, Pooler, SpanHead
 from regard.models.transformer.memory import Memory
+from regard.models.transformer.quantising import lighten, quantise
 from regard.models.transformer.stack import Stack
 from regard.models.transformer.starting import initialise
 from regard.models.transformer.state import Source, TransformerState, check_tokens, left_padding
@@ -66,6 +68,19 @@ class Transformer(Pretrained):
         self.pooler = Pooler(config) if config.pools else None
         self.head = _head(config, vocab, self.decoder or self.encoder, self.pooler)
         initialise(self, config)
+        if config.precision == "int8":
+            lighten(self)
+
+    def quantised(self) -> "Transformer":
+        """The same model with its large matrices in eight bits: lighter, faster on a CPU."""
+        if self.config.precision == "int8":
+            return self
+        with unfilled():
+            light = Transformer(self.config, precision="int8")
+        light = light.to(next(self.parameters()))
+        quantise(self, light)
+        light.tokenizer, light.generation = self.tokenizer, self.generation
+        return light.eval()
 
     def forward(
         self,

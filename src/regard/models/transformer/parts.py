@@ -9,8 +9,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.modules import module as modules
 
-from regard.attention import MultiHeadAttention, Rotary, ScaledDotScore, Softmax
-from regard.attention.projection import Product
+from regard.attention import MultiHeadAttention, QuantisedLinear, Rotary, ScaledDotScore, Softmax
+from regard.attention.projection import Product, Projection, projection
 from regard.masks import everything
 from regard.models.transformer.layers import Layer
 from regard.models.transformer.stack import Stack
@@ -45,8 +45,8 @@ class Norm:
 class Reading:
     """One attention: what makes its queries, and in its own text keys and values; what follows."""
 
-    project: Product
-    out: Product
+    project: Projection
+    out: Projection
     norm: Norm
     heads: int
     key_heads: int
@@ -59,9 +59,9 @@ class Part:
 
     own: Reading
     other: Reading | None
-    up: Product
-    gate: Product | None
-    down: Product
+    up: Projection
+    gate: Projection | None
+    down: Projection
     activation: Callable[[Tensor], Tensor]
     norm: Norm
     norm_first: bool
@@ -100,28 +100,42 @@ def _differs(module: nn.Module) -> bool:
 
 def _part(layer: Layer) -> Part | None:
     feed, cross, norm = layer.feed_forward, layer.cross, layer.norm_cross
-    packed = layer.attention._side_by_side()
-    if packed is None or not (_is_plain(layer.attention) and (cross is None or _is_plain(cross))):
+    joined = _joined(layer.attention)
+    if joined is None or not (_is_plain(layer.attention) and (cross is None or _is_plain(cross))):
         return None
     other = None
     if cross is not None and norm is not None:
-        other = _reading(cross, Product.by(cross.w_q), norm)
+        other = _reading(cross, _product(cross.w_q), norm)
     return Part(
-        own=_reading(layer.attention, Product.of(*packed), layer.norm_attention),
+        own=_reading(layer.attention, joined, layer.norm_attention),
         other=other,
-        up=Product.by(feed.up),
-        gate=None if feed.gate is None else Product.by(feed.gate),
-        down=Product.by(feed.down),
+        up=_product(feed.up),
+        gate=None if feed.gate is None else _product(feed.gate),
+        down=_product(feed.down),
         activation=feed.activation,
         norm=Norm.of(layer.norm_feed_forward),
         norm_first=layer.norm_first,
     )
 
 
-def _reading(attention: MultiHeadAttention, project: Product, norm: nn.Module) -> Reading:
+def _joined(attention: MultiHeadAttention) -> Projection | None:
+    """W_Q, W_K, W_V as one product."""
+    packed = attention._side_by_side()
+    if packed is not None:
+        return Product.of(*packed)
+    return projection(attention.w_q, attention.w_k, attention.w_v)
+
+
+def _product(layer: nn.Linear | QuantisedLinear) -> Projection:
+    found = projection(layer)
+    assert found is not None
+    return found
+
+
+def _reading(attention: MultiHeadAttention, project: Projection, norm: nn.Module) -> Reading:
     return Reading(
         project,
-        Product.by(attention.w_o),
+        _product(attention.w_o),
         Norm.of(norm),
         attention.heads,
         attention.key_heads,
