@@ -25,6 +25,7 @@ MODULES = (
     "kernels",
     "watching",
     "recurrent",
+    "training",
     "generation",
 )
 

@@ -1,14 +1,26 @@
 """Where a translator looks for the words of a reference."""
 
+from pathlib import Path
+
 import pytest
 import torch
 
 from regard.errors import InputError
 from regard.measures import likeliest, read_gold
-from regard.models import Recurrent, Tokenizer
+from regard.models import Recurrent, Tokenizer, Transformer, from_pretrained
 from regard.models.generation import Settings
-from regard.studies import Sentence, aligned, diagonal, peaks
-from regard.studies.alignment import word_of_pieces
+from regard.models.tokenizers import TokenizerPair
+from regard.studies import (
+    Sentence,
+    align,
+    aligned,
+    alignment_layer,
+    diagonal,
+    layer_alignments,
+    peaks,
+)
+from regard.studies.alignment import unknown_share, word_of_pieces, word_weights
+from regard.tracing import capture
 from regard.types import Tokens
 
 LINES = ["I love you.", "she loves tea", "我爱你。", "她爱茶"]
@@ -65,3 +77,85 @@ def test_peaks_are_right_where_the_largest_weight_is_on_a_linked_word() -> None:
     assert peaks([weights], [read_gold("0-0 1-1 1-2")]) == pytest.approx(2 / 3)
     with pytest.raises(InputError, match="at least one linked word"):
         peaks([weights], [read_gold("")])
+
+
+def test_targets_of_unequal_lengths_are_read_as_if_each_ran_alone(translator: Recurrent) -> None:
+    together = list(aligned(translator, translator.tokenizer, SENTENCES))
+    for sentence, found in zip(SENTENCES, together, strict=True):
+        (alone,) = aligned(translator, translator.tokenizer, [sentence])
+        torch.testing.assert_close(found, alone)
+
+
+def test_words_of_two_vocabularies_keep_their_own_places() -> None:
+    source, target = (Tokenizer.train(LINES * 9, kind, 300) for kind in ("word", "character"))
+    model = Recurrent(vocab=len(source), target_vocab=len(target), d_embed=13, hidden=22).eval()
+    model.tokenizer = TokenizerPair(source, target)
+    model.generation = Settings().updated(decoder_start_token_id=target.bos_token_id)
+    trace = capture(model, model.tokenizer, "she loves tea", target="她爱茶")
+    assert trace.tokens(trace.of("cross")[0].columns).texts[1].strip("▁ ") == "loves"
+
+
+def test_agreement_is_told_beside_a_diagonal_and_the_unknown_share(translator: Recurrent) -> None:
+    done: list[int] = []
+    found = align(translator, translator.tokenizer, SENTENCES, told=done.append)
+    assert (found.sentences, done) == (2, [1, 2])
+    assert found.diagonal.error_rate == 0  # these gold links are the diagonal
+    assert found.unknown == (0, 0)
+    assert 0 <= found.agreement.error_rate <= 1
+
+
+def test_a_character_that_is_spelled_in_bytes_is_unknown(translator: Recurrent) -> None:
+    assert unknown_share(translator.tokenizer, ["爱", "龘", "我龘", "茶"]) == 0.5
+
+
+def test_sentences_without_links_are_refused(translator: Recurrent) -> None:
+    with pytest.raises(InputError, match="0 of 1 with them"):
+        align(translator, translator.tokenizer, [Sentence(("I",), ("我",))])
+
+
+def test_a_model_that_looks_at_nothing_cannot_be_aligned(translator: Recurrent) -> None:
+    blind = Recurrent(translator.config, attention="none").eval()
+    blind.generation = translator.generation
+    with pytest.raises(InputError, match="atten"):
+        align(blind, translator.tokenizer, SENTENCES)
+
+
+@pytest.fixture
+def layered(translator: Recurrent) -> Transformer:
+    sizes = {"d_model": 14, "layers": 1, "decoder_layers": 3, "heads": 2, "d_ff": 17}
+    model = Transformer(vocab=len(translator.tokenizer), **sizes).eval()
+    model.tokenizer, model.generation = translator.tokenizer, translator.generation
+    return model
+
+
+def test_the_layer_that_the_config_names_is_the_one_that_is_read(layered: Transformer) -> None:
+    tokenizer = layered.tokenizer
+    trace = capture(layered, tokenizer, "she loves tea", target="她爱茶", keep="dense")
+    expected = word_weights(trace, SENTENCES[1], 1)
+    layered.config = layered.config.changed(alignment_layer=1)
+    (found,) = aligned(layered, tokenizer, SENTENCES[1:])
+    torch.testing.assert_close(found, expected)
+    layered.config = layered.config.changed(alignment_layer=None)
+    (found,) = aligned(layered, tokenizer, SENTENCES[1:])
+    torch.testing.assert_close(found, word_weights(trace, SENTENCES[1], 2))
+
+
+def test_a_layer_that_there_is_not_is_refused(layered: Transformer) -> None:
+    layered.config = layered.config.changed(alignment_layer=3)
+    with pytest.raises(InputError, match="alignment_layer below 3"):
+        next(aligned(layered, layered.tokenizer, SENTENCES))
+
+
+def test_the_layer_that_is_chosen_is_the_best_of_all(layered: Transformer) -> None:
+    every = layer_alignments(layered, layered.tokenizer, SENTENCES)
+    assert len(every) == 3
+    by_peaks = alignment_layer(layered, layered.tokenizer, SENTENCES)
+    by_error = alignment_layer(layered, layered.tokenizer, SENTENCES, by="error rate")
+    assert every[by_peaks][0] == max(right for right, _ in every)
+    assert every[by_error][1].error_rate == min(links.error_rate for _, links in every)
+
+
+def test_the_layer_is_saved_with_the_model(layered: Transformer, tmp_path: Path) -> None:
+    layered.config = layered.config.changed(alignment_layer=2)
+    layered.save_pretrained(tmp_path)
+    assert from_pretrained(tmp_path).config.alignment_layer == 2

@@ -19,6 +19,7 @@ COMMANDS = {
     "translate": Lazy("regard.cli.translate", "Translate texts with a model."),
     "generate": Lazy("regard.cli.generate", "Continue texts with a model."),
     "train": Lazy("regard.cli.train", "Train the model of a recipe, or go on with it."),
+    "evaluate": Lazy("regard.cli.evaluate", "Score a model: BLEU, chrF, loss, speed, alignment."),
 }
 EXAMPLES = """\b
 Examples:

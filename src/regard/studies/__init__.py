@@ -1,5 +1,24 @@
 """Runs a watched model to learn something of it."""
 
-from regard.studies.alignment import Sentence, aligned, diagonal, peaks
+from regard.studies.alignment import (
+    Alignment,
+    align,
+    aligned,
+    alignment_layer,
+    diagonal,
+    layer_alignments,
+    peaks,
+)
+from regard.studies.sentences import Sentence, read_sentences
 
-__all__ = ["Sentence", "aligned", "diagonal", "peaks"]
+__all__ = [
+    "Alignment",
+    "Sentence",
+    "align",
+    "aligned",
+    "alignment_layer",
+    "diagonal",
+    "layer_alignments",
+    "peaks",
+    "read_sentences",
+]

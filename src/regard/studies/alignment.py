@@ -1,37 +1,66 @@
 """Where a translator looks for each word of a reference that it is made to write."""
 
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.errors import InputError
-from regard.measures import Gold, merged
+from regard.measures import Agreement, Gold, agreement, likeliest, merged
+from regard.studies.sentences import Sentence, spaces
 from regard.tracing import capture
 from regard.types import AttentionMap, Tokens, Trace
 
 TOGETHER = 16  # pairs that are run at a time
+_BYTE = re.compile(r"<0x[0-9A-F]{2}>")  # a piece of a character that the vocabulary has not
+
+Weights = Float[Tensor, "target source"]
 
 
 @dataclass(frozen=True)
-class Sentence:
-    """A pair of sentences as the words that its gold links count, and the links if there are any.
+class Alignment:
+    """How well a model's attention agrees with links drawn by hand, and beside what.
 
-    `spaced` says of source and target whether their words are parted by spaces.
+    `peaks` is the share of linked target words whose largest weight is on a word of theirs,
+    `diagonal` the agreement of the baseline that looks at nothing, `unknown` the share of source
+    and target words that the vocabulary cannot spell in pieces of its own.
     """
 
-    source: tuple[str, ...]
-    target: tuple[str, ...]
-    gold: Gold | None = None
-    spaced: tuple[bool, bool] = (True, False)
+    sentences: int
+    agreement: Agreement
+    peaks: float
+    diagonal: Agreement
+    unknown: tuple[float, float]
 
-    def text(self, side: int) -> str:
-        """The sentence of a side as it is written."""
-        words = (self.source, self.target)[side]
-        return (" " if self.spaced[side] else "").join(words)
+
+def align(
+    model: nn.Module,
+    tokenizer: Any,
+    sentences: Sequence[Sentence],
+    *,
+    site: str | None = None,
+    told: Callable[[int], None] = lambda done: None,
+) -> Alignment:
+    """The agreement of a model with the gold links of sentences; `told` hears how many are done."""
+    gold = _links(sentences)
+    found = []
+    for weights in aligned(model, tokenizer, sentences, site=site):
+        found.append(weights)
+        told(len(found))
+    return Alignment(
+        len(found),
+        agreement(map(likeliest, found), gold),
+        peaks(found, gold),
+        agreement((likeliest(diagonal(each)) for each in sentences), gold),
+        (
+            unknown_share(getattr(tokenizer, "source", tokenizer), _words(sentences, 0)),
+            unknown_share(getattr(tokenizer, "target", tokenizer), _words(sentences, 1)),
+        ),
+    )
 
 
 def aligned(
@@ -40,29 +69,51 @@ def aligned(
     sentences: Sequence[Sentence],
     *,
     site: str | None = None,
-) -> Iterator[Float[Tensor, "target source"]]:
+) -> Iterator[Weights]:
     """The weights between words of each pair while the model is made to write the reference.
 
-    They are the mean over the heads of one cross-attention `site`, the last if none is named.
+    They are the mean over the heads of one cross-attention `site`; if none is named, of the layer
+    that the model's config names as its `alignment_layer`, else of the last.
     """
-    for start in range(0, len(sentences), TOGETHER):
-        some = sentences[start : start + TOGETHER]
-        traces = capture(
-            model,
-            tokenizer,
-            [each.text(0) for each in some],
-            target=[each.text(1) for each in some],
-            keep="windows",
-            atlas=0,
-        )
-        for sentence, trace in zip(some, traces, strict=True):
-            yield word_weights(trace, sentence, site)
+    layer = getattr(getattr(model, "config", None), "alignment_layer", None)
+    for sentence, trace in _traced(model, tokenizer, sentences):
+        yield word_weights(trace, sentence, layer if site is None else site)
 
 
-def word_weights(
-    trace: Trace, sentence: Sentence, site: str | None = None
-) -> Float[Tensor, "target source"]:
-    """The head mean of a cross map, merged to the words of the sentence."""
+def layer_alignments(
+    model: nn.Module, tokenizer: Any, sentences: Sequence[Sentence]
+) -> list[tuple[float, Agreement]]:
+    """For each cross-attention layer the share of right peaks, and the agreement with the links."""
+    gold, found = _links(sentences), list[list[Tensor]]()
+    for sentence, trace in _traced(model, tokenizer, sentences):
+        found.append([word_weights(trace, sentence, site) for site in cross_sites(trace)])
+    layers = list(zip(*found, strict=True))
+    if not layers:
+        raise InputError(_BLIND)
+    return [(peaks(each, gold), agreement(map(likeliest, each), gold)) for each in layers]
+
+
+def alignment_layer(
+    model: nn.Module,
+    tokenizer: Any,
+    sentences: Sequence[Sentence],
+    *,
+    by: Literal["peaks", "error rate"] = "peaks",
+) -> int:
+    """The cross-attention layer that agrees best with gold links: what a config may name.
+
+    Choose it on pairs that the model is not judged by. Of equals it is the last.
+    """
+    found = layer_alignments(model, tokenizer, sentences)
+    good = [right if by == "peaks" else -links.error_rate for right, links in found]
+    return max(range(len(good)), key=lambda layer: (good[layer], layer))
+
+
+def word_weights(trace: Trace, sentence: Sentence, site: str | int | None = None) -> Weights:
+    """The head mean of a cross map, merged to the words of the sentence.
+
+    `site` is its name, or its number among the cross maps; the last if it is None.
+    """
     found = _cross(trace, site)
     produced = found.rows if found.produced is None else found.produced
     rows = word_of_pieces(trace.tokens(produced), sentence.target, sentence.spaced[1])
@@ -82,8 +133,8 @@ def word_of_pieces(tokens: Tokens, words: Sequence[str], spaced: bool) -> list[i
             "use a fast one"
         )
     owner: list[int | None] = []
-    for number, word in enumerate(words):
-        owner += ([None] if spaced and number else []) + [number] * len(word)
+    for number, (gap, word) in enumerate(zip(spaces(words, spaced), words, strict=True)):
+        owner += [None] * len(gap) + [number] * len(word)
     special = tokens.special or (False,) * len(tokens)
     return [
         None if marked else next((each for each in owner[start:stop] if each is not None), None)
@@ -96,7 +147,7 @@ def cross_sites(trace: Trace) -> list[str]:
     return [each.site for each in trace.of("cross")]
 
 
-def diagonal(sentence: Sentence) -> Float[Tensor, "target source"]:
+def diagonal(sentence: Sentence) -> Weights:
     """The baseline that looks at nothing: each target word at the source word of its place."""
     rows, columns = len(sentence.target), len(sentence.source)
     place = (torch.arange(rows) * columns) // max(1, rows)
@@ -117,12 +168,51 @@ def peaks(weights: Iterable[Tensor], gold: Iterable[Gold]) -> float:
     return right / total
 
 
-def _cross(trace: Trace, site: str | None) -> AttentionMap:
-    if site is not None:
+def unknown_share(tokenizer: Any, words: Sequence[str]) -> float:
+    """The share of words of which a piece is unknown, or is a byte for want of the character."""
+    unknown = getattr(tokenizer, "unk_token", None)
+    found = sum(
+        any(piece == unknown or _BYTE.fullmatch(piece) for piece in tokenizer.tokenize(word))
+        for word in words
+    )
+    return found / max(1, len(words))
+
+
+def _traced(
+    model: nn.Module, tokenizer: Any, sentences: Sequence[Sentence]
+) -> Iterator[tuple[Sentence, Trace]]:
+    for start in range(0, len(sentences), TOGETHER):
+        some = sentences[start : start + TOGETHER]
+        sources, targets = ([each.text(side) for each in some] for side in (0, 1))
+        traces = capture(model, tokenizer, sources, target=targets, keep="windows", atlas=0)
+        yield from zip(some, traces, strict=True)
+
+
+def _links(sentences: Sequence[Sentence]) -> list[Gold]:
+    gold = [each.gold for each in sentences if each.gold is not None]
+    if not gold or len(gold) < len(sentences):
+        raise InputError(
+            f"expected sentences with gold links, got {len(gold)} of {len(sentences)} with them"
+        )
+    return gold
+
+
+def _words(sentences: Sequence[Sentence], side: int) -> list[str]:
+    return [word for each in sentences for word in (each.source, each.target)[side]]
+
+
+_BLIND = "this model has no attention from target to source; aligning words needs one"
+
+
+def _cross(trace: Trace, site: str | int | None) -> AttentionMap:
+    if isinstance(site, str):
         return trace[site]
     found = trace.of("cross")
     if not found:
+        raise InputError(_BLIND)
+    if site is not None and not 0 <= site < len(found):
         raise InputError(
-            "this model has no attention from target to source; aligning words needs one"
+            f"expected an alignment_layer below {len(found)}, the cross-attention layers of this "
+            f"model, got {site}"
         )
-    return found[-1]
+    return found[-1 if site is None else site]

@@ -83,6 +83,12 @@ def pairs(*files: str | Path | Sequence[str | Path]) -> Joined:
     return Joined(tuple(parts))
 
 
+def barred(path: str | Path) -> Iterator[Pair]:
+    """The pairs of a file of lines `source ||| target`, as of word aligners, or of columns."""
+    _check(Path(path))
+    return _rows(Path(path), lambda line: _of_columns(line.replace(" ||| ", "\t", 1)))
+
+
 def texts(*files: str | Path) -> Joined:
     """The texts of some files, parted by empty lines."""
     if not files:

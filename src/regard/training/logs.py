@@ -32,7 +32,8 @@ class TensorBoard:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError as error:
             raise RegardError(
-                "writing for TensorBoard needs it; install it with: pip install tensorboard"
+                "writing for TensorBoard needs it; install it with: "
+                "pip install 'regard[tensorboard]'"
             ) from error
         self.writer: Any = SummaryWriter(str(folder))
 

@@ -1,14 +1,10 @@
 """The loop: batches in, steps of the optimiser out, events for whoever listens."""
 
 import math
-import signal
-import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
@@ -27,6 +23,7 @@ from regard.training.checkpoints import (
     restored,
     save_checkpoint,
 )
+from regard.training.contexts import compiled, listening
 from regard.training.distribution import World, gathered, not_yet, shared, spread_state, whole_state
 from regard.training.events import (
     Callback,
@@ -86,6 +83,17 @@ class Task(Protocol):
         """How good the model is on held-out examples."""
 
 
+@runtime_checkable
+class Remembers(Protocol):
+    """A task with something to remember from step to step, beside the weights."""
+
+    def state(self) -> Mapping[str, Any]:
+        """What it remembers, as JSON types."""
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on with what it remembered."""
+
+
 class _Lesson(nn.Module):
     """A model with its task: what is run forward, and shared among processes, is the loss."""
 
@@ -138,7 +146,11 @@ class Loop:
         """Train until the plan is done, and say why it ended."""
         self._resume()
         self._tell(Started(self.model, self.standing.step, self.plan.steps))
-        with _listening(self._asked), self.ranks.noticing(self._newest):
+        with (
+            listening(self._asked),
+            self.ranks.noticing(self._newest),
+            compiled(self.model, wanted=self.plan.compile),
+        ):
             reason = self._train()
         return Ended(self.standing.step, reason)
 
@@ -237,6 +249,7 @@ class Loop:
                 "place": place,
                 "optimizer": plain,
                 "generators": generators(),
+                "task": self.task.state() if isinstance(self.task, Remembers) else {},
             }
             path = save_checkpoint(
                 Checkpoint(self.standing.step, _named(weights), tensors, state), self.folder
@@ -262,6 +275,8 @@ class Loop:
         spread_state(self.lesson, self.optimizer, weights, optimizer)
         self.standing = _Standing(**state["standing"])
         self.data.go_to(Place(**state["place"]))
+        if isinstance(self.task, Remembers) and state.get("task"):
+            self.task.restore(state["task"])
         torch.set_rng_state(torch.tensor(state["generators"], dtype=torch.uint8))
 
     def _tell(self, event: Event) -> None:
@@ -289,23 +304,3 @@ def _groups(module: nn.Module, decay: float) -> list[dict[str, Any]]:
         {"params": [each for each in learned if each.dim() > 1], "weight_decay": decay},
         {"params": [each for each in learned if each.dim() <= 1], "weight_decay": 0.0},
     ]
-
-
-@contextmanager
-def _listening(asked: list[int]) -> Iterator[None]:
-    """Note Ctrl-C and SIGTERM instead of ending at once; a second one ends at once."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def note(number: int, frame: FrameType | None) -> None:
-        if asked:
-            raise KeyboardInterrupt
-        asked.append(number)
-
-    before = {each: signal.signal(each, note) for each in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)

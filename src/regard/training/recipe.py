@@ -69,6 +69,8 @@ class Plan(Config):
     """The largest norm of the gradient; 0 for no limit."""
     smoothing: float = 0.1
     """Of the labels."""
+    hard: Literal["reinforce", "straight-through"] | None = None
+    """How hard attention learns: REINFORCE with a moving baseline, or a soft gradient."""
     precision: Literal["float32", "bfloat16"] = "float32"
     compile: bool = False
     """Whether the model goes through torch.compile."""
@@ -82,6 +84,8 @@ class Plan(Config):
     """Newest checkpoints that are kept, beside the best."""
     average: int = 1
     """The finished model is the mean of so many of the newest checkpoints; 0: the best one."""
+    stored: Literal["float32", "float16"] = "float32"
+    """In what the finished model is written; float16 is half as large, and read as float32."""
     patience: int = 0
     """Evaluations without a better score until training stops; 0 for never."""
     beam: int = 1

@@ -17,12 +17,12 @@ from regard.models.tokenizers import Tokenizer
 from regard.training.batches import Batches, Example
 from regard.training.corpora import Pair, pairs, texts
 from regard.training.loop import Scores
-from regard.training.losses import IGNORED, projected_cross_entropy
+from regard.training.losses import IGNORED, Baseline, projected_cross_entropy, reinforced
 from regard.training.recipe import Recipe
 from regard.training.scoring import Scored, score
+from regard.training.translating import translated
 
 SHOWN = 3  # examples of an evaluation that are told with it
-TOGETHER = 32  # sentences that are translated at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,8 +47,10 @@ class Batch:
 class Translation:
     """Pairs of sentences: the target is predicted from the source and its own beginning."""
 
-    def __init__(self, recipe: Recipe, tokenizer: Tokenizer) -> None:
+    def __init__(self, recipe: Recipe, tokenizer: Tokenizer, *, start: int | None = None) -> None:
         self.recipe, self.tokenizer = recipe, tokenizer
+        self.start = _id(tokenizer.target, "bos") if start is None else start
+        self.baseline = Baseline()
 
     def batches(self) -> Batches:
         """The training pairs."""
@@ -72,23 +74,36 @@ class Translation:
         source, target = zip(*examples, strict=True)
         ids = _filled(source, _id(self.tokenizer.source, "pad"))
         labels = _filled(target, IGNORED)
-        start = torch.full((len(target), 1), _id(self.tokenizer.target, "bos"))
+        start = torch.full((len(target), 1), self.start)
         pad = _id(self.tokenizer.target, "pad")
         late = torch.cat([start, labels[:, :-1].masked_fill(labels[:, :-1] == IGNORED, pad)], dim=1)
         real = _filled([[1] * len(each) for each in source], 0)
         inputs = {"input_ids": ids, "decoder_input_ids": late, "attention_mask": real}
         return Batch(inputs, labels, sum(map(len, target)))
 
-    def loss(self, model: nn.Module, batch: Batch) -> Tensor:
-        """The cross-entropy of the target's tokens."""
-        return _loss(model, batch, self.recipe.plan.smoothing)
+    def loss(self, model: Any, batch: Batch) -> Tensor:
+        """The cross-entropy of the target's tokens; REINFORCE adds to its gradient alone."""
+        plan = self.recipe.plan
+        if plan.hard != "reinforce":
+            return _loss(model, batch, plan.smoothing)
+        ids, late = batch.inputs["input_ids"], batch.inputs["decoder_input_ids"]
+        logits, chosen = model.rehearse(ids, late, attention_mask=batch.inputs["attention_mask"])
+        return reinforced(logits, chosen, batch.labels, self.baseline, plan.smoothing)
+
+    def state(self) -> dict[str, float | None]:
+        """What the task remembers from step to step."""
+        return {"baseline": self.baseline.value}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on with what it remembered."""
+        self.baseline = Baseline(state["baseline"])
 
     def evaluate(self, model: nn.Module) -> Scores:
         """BLEU, chrF and the loss of a token on held-out pairs."""
         held = self._held
         written = translated(model, [pair.source for pair in held], beam=self.recipe.plan.beam)
         found = score(written, [pair.target for pair in held], self.recipe.data.language)
-        loss = _mean_loss(model, self, self._held_batches)
+        loss = _mean_loss(model, self._held_batches)
         samples = [
             {"source": pair.source, "target": pair.target, "output": output}
             for pair, output in islice(zip(held, written, strict=True), SHOWN)
@@ -142,7 +157,7 @@ class LanguageModelling:
 
     def evaluate(self, model: nn.Module) -> Scores:
         """The loss of a token on held-out texts, and its exponential."""
-        loss = _mean_loss(model, self, self._held_batches)
+        loss = _mean_loss(model, self._held_batches)
         return Scores({"loss": loss, "perplexity": math.exp(min(loss, 80.0))}, -loss)
 
     @cached_property
@@ -175,33 +190,24 @@ _MARKS = ".!?。！？ "
 TASKS = {"translation": Translation, "language-modelling": LanguageModelling}
 
 
-def translated(model: Any, sentences: list[str], *, beam: int = 1) -> list[str]:
-    """The translations of sentences, some at a time, the short ones first."""
-    tokenizer = model.tokenizer
-    order = sorted(range(len(sentences)), key=lambda number: len(sentences[number]))
-    found = [""] * len(sentences)
-    device = next(model.parameters()).device
-    for start in range(0, len(order), TOGETHER):
-        numbers = order[start : start + TOGETHER]
-        batch = tokenizer([sentences[n] for n in numbers], return_tensors="pt", padding=True)
-        ids, real = batch["input_ids"].to(device), batch["attention_mask"].to(device)
-        longest = 2 * ids.shape[1] + 20
-        written = model.generate(ids, real, num_beams=beam, max_new_tokens=longest)
-        for number, each in zip(numbers, written, strict=True):
-            found[number] = tokenizer.decode(each, skip_special_tokens=True)
-    return found
-
-
 def _loss(model: Any, batch: Batch, smoothing: float) -> Tensor:
     features, (weight, bias) = model.features(**batch.inputs), model.projection
     return projected_cross_entropy(features, weight, bias, batch.labels, smoothing)
 
 
-def _mean_loss(model: nn.Module, task: Any, batches: list[Batch]) -> float:
+def held_loss(model: nn.Module, task: Any, batches: Batches) -> float:
+    """The mean loss of a token of examples that a task takes apart, each once."""
+    return _mean_loss(model, _one_epoch(batches, task.collate))
+
+
+def _mean_loss(model: nn.Module, batches: Iterable[Batch]) -> float:
     """Without smoothing: comparable between recipes."""
     device = next(model.parameters()).device
-    total = sum(_loss(model, batch.to(device), 0.0).item() for batch in batches)
-    return total / sum(batch.tokens for batch in batches)
+    total, tokens = 0.0, 0
+    for batch in batches:
+        total += _loss(model, batch.to(device), 0.0).item()
+        tokens += batch.tokens
+    return total / tokens
 
 
 def _one_epoch(found: Batches, collate: Any) -> Iterator[Batch]:

@@ -1,13 +1,17 @@
 """`train`: from a recipe to a finished model in a folder."""
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
-from regard.errors import UnknownNameError
+from regard.attention import Hard, StraightThrough
+from regard.errors import InputError, UnknownNameError
 from regard.models import Transformer, TransformerConfig
 from regard.models.generation import Settings
 from regard.models.recurrent import Recurrent, RecurrentConfig
@@ -66,10 +70,43 @@ def build(recipe: Recipe, tokenizer: Tokenizer) -> Any:
         sizes["target_vocab"] = len(tokenizer.target)
     if kind == "transformer" and recipe.task == "language-modelling":
         settings = {"kind": "decoder", **settings}
-    model = model_class(config_class(**sizes | settings))
+    model = model_class(config_class(**sizes | _through(settings, recipe.plan.hard)))
+    _check_hard(model, recipe.plan.hard)
     model.tokenizer = tokenizer
-    model.generation = _writing(tokenizer.target)
+    model.generation = _writing(tokenizer.target, recipe.data.longest)
     return model
+
+
+def _through(settings: dict[str, Any], how: str | None) -> dict[str, Any]:
+    """The settings with hard attention that passes a gradient, where the recipe asks for it."""
+    if how != "straight-through":
+        return settings
+    named = {
+        name: re.sub(r"(?<![\w-])hard(?![\w-])", how, value)
+        for name, value in settings.items()
+        if name in ("attention", "cross_attention")
+    }
+    return settings | named
+
+
+def _check_hard(model: nn.Module, how: str | None) -> None:
+    """Refuse a way to learn that does not fit the attention."""
+    found = [part for part in model.modules() if isinstance(part, Hard)]
+    if how is not None and not found:
+        raise InputError(
+            f"plan.hard = {how!r} is for hard attention, and this model's is soft; leave it out, "
+            "or name attention = 'additive + hard'"
+        )
+    if how == "reinforce" and not hasattr(model, "rehearse"):
+        raise InputError(
+            "plan.hard = 'reinforce' needs a recurrent model; for a Transformer take "
+            "'straight-through'"
+        )
+    if how is None and any(not isinstance(part, StraightThrough) for part in found):
+        raise InputError(
+            "hard attention learns nothing from the loss alone; set plan.hard to 'reinforce' or "
+            "'straight-through'"
+        )
 
 
 def finish(recipe: Recipe, model: Any) -> Path:
@@ -79,7 +116,8 @@ def finish(recipe: Recipe, model: Any) -> Path:
     wanted = paths[-recipe.plan.average :] if recipe.plan.average else [_best(folder)]
     model.load_state_dict(average(wanted), strict=False)
     path = recipe.folder / "model"
-    model.save_pretrained(path)
+    kept = model if recipe.plan.stored == "float32" else deepcopy(model).half()
+    kept.save_pretrained(path)
     return path
 
 
@@ -120,8 +158,10 @@ def _learnt(lines: Iterable[str], plan: Vocabulary, kind: Any, size: int) -> Tok
     return Tokenizer.train(lines, kind, size, punctuation=plan.punctuation, chinese=plan.chinese)
 
 
-def _writing(target: Tokenizer) -> Settings:
+def _writing(target: Tokenizer, longest: int) -> Settings:
+    """How the model writes unless it is told: twice as long as what it learnt from at most."""
     return Settings().updated(
+        max_new_tokens=2 * longest,
         bos_token_id=target.bos_token_id,
         decoder_start_token_id=target.bos_token_id,
         eos_token_id=target.eos_token_id,

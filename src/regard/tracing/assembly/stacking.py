@@ -55,7 +55,7 @@ def stacked(calls: list[Seen], rows: Sequence[Row]) -> Seen:
     steps = [taken(*each) for each in zip(calls, rows, strict=True)]
     mask, last = _mask(calls, rows), steps[-1]
     kept = joined([step.kept for step in steps], [(step.sizes[2], step.end) for step in steps])
-    whole = replace(last, mask=mask, kept=kept, span=last.end, matches=None)
+    whole = replace(_apart(last, calls[0]), mask=mask, kept=kept, span=last.end, matches=None)
     if last.weights is not None:
         weights = [_placed(step.weights, step, last.end) for step in steps]
         return replace(whole, weights=torch.cat(weights, dim=2))
@@ -67,6 +67,17 @@ def stacked(calls: list[Seen], rows: Sequence[Row]) -> Seen:
         scoring=replace(last.scoring, mask=mask, bias=_bias(calls, rows), offset=0),
         observed=_observation(steps),
     )
+
+
+def _apart(last: Seen, first: Seen) -> Seen:
+    """The call with its streams named where steps looked elsewhere.
+
+    As many rows as keys would else seem to look at themselves.
+    """
+    if first.looks_at_itself:
+        return last
+    queries = last.queries or "tokens"
+    return replace(last, queries=queries, keys=last.keys or f"{queries} keys")
 
 
 def taken(call: Seen, row: Row) -> Seen:

@@ -44,7 +44,7 @@ class Reader:
         self._processor = processor
         own = processor if hasattr(processor, "convert_ids_to_tokens") else None
         self.tokenizer: Any = own or getattr(processor, "tokenizer", None)
-        self.labels = Labels(self.tokenizer)
+        self.labels = Labels(getattr(self.tokenizer, "source", self.tokenizer))
         self.target_labels = Labels(getattr(self.tokenizer, "target", self.tokenizer))
 
     def can_pad(self, side: Side) -> bool:

@@ -52,6 +52,14 @@ class Run:
 
     def traces(self, batch: Batch) -> list[Trace]:
         """One trace for each example of the batch."""
+        parts = self._parted(batch)
+        if len(parts) > 1:
+            found = [
+                (place, each)
+                for part, places in parts
+                for place, each in zip(places, self.traces(part), strict=True)
+            ]
+            return [each for _, each in sorted(found, key=lambda one: one[0])]
         feed = self.reader.feed(batch.kind, batch.examples, self.side)
         arguments = self._arguments(feed, batch.kind)
         told = None
@@ -67,6 +75,19 @@ class Run:
                     self._forward(arguments)
             seen.tell(told)
         return list(seen)
+
+    def _parted(self, batch: Batch) -> list[tuple[Batch, list[int]]]:
+        """The batch by the lengths of its targets, where the decoder cannot be told of padding."""
+        targets, places = batch.targets or (), range(len(batch.examples))
+        masked = "decoder_attention_mask" in self._taken
+        if masked or not self._has_decoder or len(targets) != len(places) or len(targets) < 2:
+            return [(batch, list(places))]
+        lengths = [len(each) for each in self.reader.targets(targets)[2]]
+        groups = [[place for place in places if lengths[place] == n] for n in sorted({*lengths})]
+        return [
+            (Batch(batch.kind, [batch.examples[n] for n in some], [targets[n] for n in some]), some)
+            for some in groups
+        ]
 
     def _arguments(self, feed: Feed, kind: Kind) -> dict[str, Any]:
         """What the model's forward takes of the feed, where the model is."""

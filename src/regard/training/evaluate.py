@@ -1,0 +1,145 @@
+"""`evaluate`: how well a finished model translates or continues, on pairs or texts."""
+
+import math
+import re
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from regard.errors import InputError
+from regard.training.batches import Batches
+from regard.training.corpora import Pair
+from regard.training.recipe import Data, Recipe
+from regard.training.scoring import score
+from regard.training.tasks import LanguageModelling, Translation, held_loss
+from regard.training.translating import written
+
+EDGES = (5, 10, 15, 20, 30)  # of the source's length in words, where a stretch ends
+
+_TOKENS = 4096  # of a batch whose loss is taken
+_HAN = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
+_KANA = re.compile("[\u3040-\u30ff]")
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """The pairs whose source has from `first` to `last` words, and the chrF of these alone."""
+
+    first: int
+    last: int | None
+    pairs: int
+    chrf: float
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """How good translations are, and how fast they came.
+
+    `loss` is that of a target token of the references, in nats; `speed` is target tokens written
+    in a second; `words` is the tokenizer of sacrebleu, and `signature` all that BLEU depends on.
+    """
+
+    pairs: int
+    bleu: float
+    chrf: float
+    loss: float
+    speed: float
+    words: str
+    signature: str
+    by_length: tuple[Stretch, ...]
+
+
+@dataclass(frozen=True)
+class Likelihood:
+    """How likely texts are: the loss of a token in nats, and its exponential."""
+
+    texts: int
+    loss: float
+    perplexity: float
+
+
+def evaluate(
+    model: Any,
+    pairs: Sequence[Pair],
+    *,
+    beam: int | None = None,
+    words: str | None = None,
+    told: Callable[[int], None] = lambda done: None,
+) -> Evaluation:
+    """BLEU, chrF, the loss of a token and the speed of a translator on pairs.
+
+    Without a `beam` the model searches by its own settings; without `words` sacrebleu's tokenizer
+    is guessed from the references. `told` hears how many pairs are done.
+    """
+    if not pairs:
+        raise InputError("expected at least one pair to evaluate on, got none")
+    sources, references = (list(side) for side in zip(*pairs, strict=True))
+    outputs, tokens, start = [""] * len(pairs), 0, time.perf_counter()
+    for done, each in enumerate(written(model, sources, beam=beam), 1):
+        outputs[each.number] = each.text
+        tokens += each.tokens
+        told(done)
+    speed = tokens / (time.perf_counter() - start)
+    words = words or tokenizer_for(references)
+    found = score(outputs, references, words)
+    stretches = tuple(_stretches(sources, outputs, references))
+    loss = _loss(model, pairs)
+    return Evaluation(
+        len(pairs), found.bleu, found.chrf, loss, speed, words, found.signature, stretches
+    )
+
+
+def evaluate_texts(model: Any, texts: Sequence[str], *, longest: int = 512) -> Likelihood:
+    """The loss of a token of texts, which are read in pieces of at most the longest length."""
+    if not texts:
+        raise InputError("expected at least one text to evaluate on, got none")
+    task = LanguageModelling(_recipe("language-modelling", longest), model.tokenizer)
+    batches = Batches(texts, task.encode, max(_TOKENS, longest + 1), longest=longest + 1)
+    with torch.no_grad():
+        loss = held_loss(model.eval(), task, batches)
+    return Likelihood(len(texts), loss, math.exp(min(loss, 80.0)))
+
+
+def tokenizer_for(references: Sequence[str]) -> str:
+    """The tokenizer of sacrebleu that fits: zh for Chinese, characters for Japanese, else 13a."""
+    text = "".join(references)
+    if len(_HAN.findall(text)) < len(references):  # fewer than one a sentence: names and quotes
+        return "13a"
+    return "char" if len(_KANA.findall(text)) > len(references) else "zh"
+
+
+def length(text: str) -> int:
+    """The words of a text; of Chinese its characters."""
+    return len(_HAN.findall(text)) + len(_HAN.sub(" ", text).split())
+
+
+def _loss(model: Any, pairs: Sequence[Pair]) -> float:
+    # Not every model begins with the token that its tokenizer calls the first.
+    start = model.generation.decoder_start_token_id
+    task = Translation(_recipe("translation"), model.tokenizer, start=start)
+    with torch.no_grad():
+        return held_loss(model.eval(), task, Batches(pairs, task.encode, _TOKENS))
+
+
+def _recipe(task: Any, longest: int = 512) -> Recipe:
+    """A recipe of which nothing counts but the longest piece: there is no run."""
+    return Recipe(task, Path(), data=Data(longest=longest))
+
+
+def _stretches(
+    sources: Sequence[str], outputs: Sequence[str], references: Sequence[str]
+) -> Iterator[Stretch]:
+    lengths = list(map(length, sources))
+    for first, last in zip((1, *(edge + 1 for edge in EDGES)), (*EDGES, None), strict=True):
+        inside = [
+            number
+            for number, each in enumerate(lengths)
+            if first <= each and (last is None or each <= last)
+        ]
+        if inside:
+            mine, theirs = ([side[n] for n in inside] for side in (outputs, references))
+            yield Stretch(first, last, len(inside), score(mine, theirs).chrf)
