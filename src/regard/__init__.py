@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from regard.tracing import Keep, capture, watch
     from regard.training.train import train
     from regard.types import Trace
+    from regard.views import View, compare, flow, heads, heatmap, highlight, overlay
 
 __all__ = [
     "Choice",
@@ -42,18 +43,25 @@ __all__ = [
     "SingleHeadAttention",
     "Trace",
     "Transformer",
+    "View",
     "__version__",
     "attend",
     "attention",
     "capture",
     "catalog",
     "choose",
+    "compare",
     "errors",
     "explain",
+    "flow",
     "from_pretrained",
+    "heads",
+    "heatmap",
+    "highlight",
     "load_trace",
     "masks",
     "models",
+    "overlay",
     "register_tap",
     "save_trace",
     "train",
@@ -74,6 +82,13 @@ _ROOMS = {
     "register_tap": "regard.kernels.taps",
     "save_trace": "regard.storage",
     "train": "regard.training.train",
+    "View": "regard.views",
+    "compare": "regard.views",
+    "flow": "regard.views",
+    "heads": "regard.views",
+    "heatmap": "regard.views",
+    "highlight": "regard.views",
+    "overlay": "regard.views",
 }
 _MODULES = ("attention", "errors", "masks", "models", "types")
 

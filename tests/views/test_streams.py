@@ -56,7 +56,7 @@ def test_a_character_that_is_spread_over_pieces_is_written_once():
     ("texts", "found"),
     [
         (("Go", ".", "Stop", "!"), ["Go .", "Stop !"]),
-        (("他", "走", "。", "”", "她", "来"), ["他 走 。 ”", "她 来"]),
+        (("他", "走", "。", "”", "她", "来"), ["他走。”", "她来"]),
         (("one", "two"), ["one two"]),
         (("Wait", "...", "what", "?", '"', "No"), ["Wait ...", 'what ? "', "No"]),
     ],
@@ -74,3 +74,13 @@ def test_positions_have_no_words_longer_than_one():
     stream = Stream.of(Tokens.positions(5))
     assert stream.words == stream.sentences == (0, 1, 2, 3, 4)
     assert not stream.named
+
+
+def test_no_spaces_part_chinese_tokens_whose_spacing_nobody_told():
+    stream = Stream.of(Tokens(("我", "爱", "Python", "，", "真的")))
+    assert stream.text(0, 5) == "我爱 Python ，真的"
+
+
+def test_a_piece_is_called_without_the_mark_of_a_space():
+    stream = Stream.of(Tokens(("▁un", "freund", "▁"), words=(0, 0, 1)))
+    assert stream.texts == ("un", "freund", "▁")

@@ -49,7 +49,7 @@ def percent(weight: float) -> str:
 
 def place_said(site: Site, head: int | None) -> Said:
     """Which site and head a picture is of; a head is called by its number in the model."""
-    if site.kind == "aggregate":
+    if site.kind == "aggregate" or (head is None and site.heads == 1):
         return "caption.aggregate", {"site": site.name}
     if head is None:
         return "caption.mean", {"site": site.name, "heads": site.heads}

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from regard.errors import FileError, InputError
 from regard.views.numbers import Numbers, numbers
@@ -57,8 +57,16 @@ class View:
         """The same scene, looked at in another way."""
         return View(self.scene, replace(self.state, **changes))
 
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write a page (.html), a figure (.png, .svg, .pdf) or the data (.json); its path."""
+    def save(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        width: float | Literal["single", "double"] | None = None,
+    ) -> Path:
+        """Write a page (.html), a figure (.png, .svg, .pdf) or the data (.json); its path.
+
+        A figure is as wide as a "single" or "double" column of a paper, or as many millimetres.
+        """
         place = Path(path)
         suffix = place.suffix.lower()
         if suffix in (".html", ".htm"):
@@ -66,7 +74,8 @@ class View:
         elif suffix == ".json":
             _write_json(place, self.packed, self.state)
         elif suffix in FIGURES:
-            _door("figure").write(self.scene, self.state, place)
+            sized = {} if width is None else {"width": width}
+            _door("figure").write(self.scene, self.state, place, **sized)
         else:
             raise InputError(
                 f"cannot save a view as {place.name!r}; expected a name that ends with .html, "
@@ -107,9 +116,13 @@ class View:
         head = "" if self.state.head is None else f", head {self.state.head}"
         return f"<{self.state.view} view of {site.name!r}{head}>"
 
+    @cached_property
+    def widget(self) -> Any:
+        """What a notebook shows: its `state` is what a reader looks at, and may be set."""
+        return _door("notebook").widget(self.scene, self.state)
+
     def _repr_mimebundle_(self, **options: Any) -> Any:
-        widget = _door("notebook").widget(self.scene, self.state)
-        return widget._repr_mimebundle_(**options)
+        return self.widget._repr_mimebundle_(**options)
 
 
 def _door(name: str) -> Any:

@@ -7,6 +7,9 @@ from itertools import accumulate
 
 from regard.types import Tokens
 
+_WHOLE = re.compile(
+    "[\u2018-\u2026\u3000-\u30ff\u3400-\u9fff\uf900-\ufaff\uff00-\uffef]"
+)  # no spaces between
 _SPREAD = re.compile(r"(.)\[(\d+)/\d+\]", re.DOTALL)  # one character that is spread over pieces
 _ENDS = re.compile(r"(?:[.!?…]+[\"'”’)\]»]*|[。！？!?]+[”’」』）]*|.*(?:\n|\\n))$", re.DOTALL)
 
@@ -15,8 +18,9 @@ _ENDS = re.compile(r"(?:[.!?…]+[\"'”’)\]»]*|[。！？!?]+[”’」』�
 class Stream:
     """The tokens of one stream, and which of them are a word or a sentence together.
 
-    `words` and `sentences` are the places where each begins. `spaced` says before which tokens
-    there is white space. `grid` is that of patches, the last tokens of the stream.
+    `texts` are those of the tokenizer but for its ▁, which says what `spaced` says: white space
+    before. `words` and `sentences` are the places where each begins. `grid` is that of patches,
+    the last tokens of the stream.
     """
 
     texts: tuple[str, ...]
@@ -36,7 +40,7 @@ class Stream:
         pairs = zip(tokens.texts, special, strict=True)
         plain = tuple(text if out else _plain(text) for text, out in pairs)
         return cls(
-            tokens.texts,
+            tuple(text.removeprefix("▁") or text for text in tokens.texts),
             plain,
             _spaced(tokens, starts),
             tuple(place for place, out in enumerate(special) if out),
@@ -95,7 +99,11 @@ def _spaced(tokens: Tokens, starts: Sequence[bool]) -> tuple[bool, ...]:
         return tuple(start > stop > 0 or _marked(text) for (start, _), stop, text in pairs)
     if any(map(_marked, tokens.texts)):
         return tuple(map(_marked, tokens.texts))
-    return tuple(first and place > 0 for place, first in enumerate(starts))
+    ends = [text[-1:] for text in tokens.texts]
+    return tuple(
+        first and place > 0 and not (_WHOLE.match(ends[place - 1]) and _WHOLE.match(text))
+        for place, (first, text) in enumerate(zip(starts, tokens.texts, strict=True))
+    )
 
 
 def _marked(text: str) -> bool:

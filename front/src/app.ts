@@ -1,0 +1,313 @@
+/** The front end: a scene, the state that is looked at, and the elements around the picture. */
+import { say, setWords, type Words } from "./captions";
+import { colours } from "./colours";
+import { h, set } from "./dom";
+import type { SceneHeader } from "./header";
+import { pressed } from "./keyboard";
+import type { Ask, Drawing, Look } from "./look";
+import { needed } from "./numbers/needed";
+import { phrase } from "./phrases";
+import { Refusal } from "./refusal";
+import { Scene, type Blobs } from "./scene";
+import { Search } from "./search";
+import { fromHash, toHash, USUAL, type Language, type State, type Theme } from "./state";
+import style from "./style.css";
+import { Tip } from "./tip";
+import { Toolbar } from "./toolbar";
+import { valid, views } from "./valid";
+import { CompareView } from "./views/compare";
+import { FlowView } from "./views/flow";
+import { HeadsView } from "./views/heads";
+import { HeatmapView } from "./views/heatmap";
+import { PictureView } from "./views/picture";
+import { TextView } from "./views/text";
+
+export interface Header {
+  scene: SceneHeader;
+  state: Partial<State>;
+  words: Words;
+}
+
+export interface Options {
+  /** Whether the address of the page says what is looked at. */
+  links?: boolean;
+  /** Called when the reader looks at something else. */
+  changed?: (state: State) => void;
+  /** Gives exact parts of long maps. */
+  ask?: Ask;
+}
+
+const MOST_TITLE = 90;
+
+const DRAWINGS: Record<State["view"], () => Drawing> = {
+  heads: () => new HeadsView(),
+  heatmap: () => new HeatmapView(),
+  highlight: () => new TextView(),
+  flow: () => new FlowView(),
+  image: () => new PictureView(),
+  compare: () => new CompareView(),
+};
+
+export class App {
+  readonly scene: Scene;
+  private readonly usual: State;
+  private state: State;
+  private readonly drawings = new Map<State["view"], Drawing>();
+  private readonly tip = new Tip();
+  private readonly toolbar = new Toolbar();
+  private readonly nav = h("nav");
+  private readonly tools = h("div", { class: "tools" });
+  private readonly title = h("h1", { dir: "auto" });
+  private readonly stage = h("div", { class: "stage" });
+  private readonly caption = h("figcaption", { "aria-live": "polite", dir: "auto" });
+  private readonly help = h("dialog", { class: "help" });
+  private readonly search = new Search(({ axis, place }) => this.found(axis, place));
+  private readonly dark = window.matchMedia("(prefers-color-scheme: dark)");
+  private turn = 0;
+  private chrome = "";
+
+  constructor(
+    private readonly root: HTMLElement,
+    header: Header,
+    blobs: Blobs,
+    private readonly options: Options = {},
+  ) {
+    setWords(header.words);
+    this.scene = new Scene(header.scene, blobs);
+    this.usual = { ...USUAL, ...header.state };
+    this.state = options.links ? fromHash(location.hash, this.usual) : this.usual;
+    this.title.textContent = header.scene.title || this.text();
+    this.build();
+    this.listen();
+    void this.show();
+  }
+
+  /** The text that was read, and what was produced from it, where a scene has no title. */
+  private text(): string {
+    const traced = this.scene.trace(0);
+    const cross = traced.sites.find((site) => site.columns.stream !== site.rows.stream) ?? traced.sites[0]!;
+    const streams = [...new Set([cross.columns.stream, cross.rows.stream])].map((name) => traced.streams.get(name)!);
+    const texts = streams.filter((stream) => stream.named).map((stream) => stream.beginning(MOST_TITLE));
+    return texts.filter((text) => text).join(" → ") || "regard";
+  }
+
+  private build(): void {
+    const sheet = h("style");
+    sheet.textContent = style;
+    const figure = h("figure", {}, [this.stage, this.caption]);
+    const top = h("header", {}, [h("div", { class: "mast" }, [this.title, this.tools]), this.nav]);
+    this.root.classList.add("regard");
+    this.root.replaceChildren(sheet, top, this.toolbar.element, figure, this.tip.element, this.help, this.search.element);
+  }
+
+  private listen(): void {
+    const keys: HTMLElement | Document = this.options.links ? document : this.root;
+    keys.addEventListener("keydown", (event) => this.key(event as KeyboardEvent));
+    this.dark.addEventListener("change", () => void this.show());
+    if (this.options.links) {
+      window.addEventListener("hashchange", () => this.reread());
+      window.addEventListener("popstate", () => this.reread());
+    }
+    let wide = this.root.clientWidth;
+    new ResizeObserver(() => {
+      if (this.root.clientWidth === wide) return;
+      wide = this.root.clientWidth;
+      this.drawings.get(this.state.view)?.resize?.();
+    }).observe(this.root);
+    this.help.addEventListener("click", (event) => event.target === this.help && this.help.close());
+  }
+
+  private reread(): void {
+    const state = fromHash(location.hash, this.usual);
+    if (toHash(state) === toHash(this.state)) return;
+    this.state = state;
+    void this.show();
+  }
+
+  private get language(): Language {
+    return this.state.language ?? (/^zh/i.test(navigator.language) ? "zh" : "en");
+  }
+
+  private get theme(): Theme {
+    return this.state.theme ?? (this.dark.matches ? "dark" : "light");
+  }
+
+  private look(state: State): Look {
+    const { language, theme } = this;
+    return {
+      scene: this.scene,
+      state: { ...state, language, theme },
+      language,
+      theme,
+      colours: colours(theme),
+      tip: this.tip,
+      ask: this.options.ask ?? null,
+      change: (changes) => this.change(changes),
+    };
+  }
+
+  /** Look at something else. */
+  change(changes: Partial<State>): void {
+    const view = this.state.view;
+    this.state = valid(this.scene, { ...this.state, ...changes });
+    if (this.options.links) {
+      const hash = toHash(this.state, this.usual);
+      const address = hash === "#" ? location.pathname + location.search : hash;
+      if (this.state.view !== view) history.pushState(null, "", address);
+      else history.replaceState(null, "", address);
+    }
+    this.options.changed?.(this.state);
+    void this.show();
+  }
+
+  /** Look at what someone else says, without telling them. */
+  set(state: Partial<State>): void {
+    const next = { ...USUAL, ...state };
+    if (toHash(next) === toHash(this.state)) return;
+    this.state = next;
+    void this.show();
+  }
+
+  private async show(): Promise<void> {
+    const turn = ++this.turn;
+    this.state = valid(this.scene, this.state);
+    const look = this.look(this.state);
+    this.showChrome(look);
+    this.toolbar.show(look);
+    const { view } = look.state;
+    const wanted = needed(this.scene, look.state).filter((blob) => !this.scene.has(blob));
+    if (wanted.length || view === "heads") {
+      const slow = setTimeout(() => this.stage.classList.add("waiting"), 120);
+      await this.scene.load(wanted);
+      if (view === "heads") {
+        await this.scene.loadThumbs(this.scene.trace(look.state.trace).sites);
+      }
+      clearTimeout(slow);
+      if (turn !== this.turn) return;
+    }
+    this.stage.classList.remove("waiting");
+    this.draw(look);
+    this.scene.tidy();
+  }
+
+  private draw(look: Look): void {
+    const { view } = look.state;
+    const drawing = this.drawings.get(view) ?? DRAWINGS[view]();
+    this.drawings.set(view, drawing);
+    if (this.stage.firstChild !== drawing.element) this.stage.replaceChildren(drawing.element);
+    this.tip.hide();
+    try {
+      this.caption.textContent = this.drawn(drawing, look);
+      this.toolbar.show(look, drawing.threshold);
+    } catch (error) {
+      if (!(error instanceof Refusal)) throw error;
+      this.stage.replaceChildren(h("p", { class: "refusal", role: "alert" }, [phrase(look.language, error.key)]));
+      this.caption.textContent = "";
+    }
+    if (!this.root.dataset["ready"]) performance.mark("regard:first-picture");
+    this.root.dataset["ready"] = String(this.turn);
+  }
+
+  /** A pinned token that is hidden now is not shown as pinned. */
+  private drawn(drawing: Drawing, look: Look): string {
+    try {
+      return drawing.show(look);
+    } catch (error) {
+      if (!(error instanceof Refusal) || error.key !== "refuse.place") throw error;
+      return drawing.show({ ...look, state: { ...look.state, place: null } });
+    }
+  }
+
+  /** The parts around the picture that change with language, theme and view. */
+  private showChrome(look: Look): void {
+    const { language, theme, state } = look;
+    set(this.root, "data-theme", theme);
+    set(this.root, "lang", language === "zh" ? "zh-Hans" : "en");
+    if (this.options.links) {
+      document.documentElement.lang = language === "zh" ? "zh-Hans" : "en";
+      document.documentElement.dataset["theme"] = theme;
+    }
+    const chrome = [language, theme].join();
+    if (chrome !== this.chrome) this.fillChrome(language, theme);
+    this.chrome = chrome;
+    for (const button of this.nav.children) {
+      set(button, "aria-current", (button as HTMLElement).dataset["key"] === `view.${state.view}` ? "page" : null);
+    }
+  }
+
+  private fillChrome(language: Language, theme: Theme): void {
+    const word = (key: string): string => say(language, [[key]]);
+    const button = (key: string, text: string, label: string, click: () => void): HTMLElement =>
+      h("button", { type: "button", "data-key": key, title: label, "aria-label": label }, [text], { click });
+    const other: Theme = theme === "dark" ? "light" : "dark";
+    this.nav.setAttribute("aria-label", phrase(language, "nav"));
+    this.nav.replaceChildren(
+      ...views(this.scene).map((view) =>
+        h("button", { type: "button", "data-key": `view.${view}` }, [word(`view.${view}`)], { click: () => this.open(view) }),
+      ),
+    );
+    this.tools.replaceChildren(
+      button("search", "/", word("control.search"), () => this.search.open(this.look(this.state))),
+      button("theme", theme === "dark" ? "☀" : "☾", `${word("control.theme")}: ${word(`theme.${other}`)}`, () => this.change({ theme: other })),
+      button("language", language === "zh" ? "EN" : "中", word("control.language"), () => this.change({ language: language === "zh" ? "en" : "zh" })),
+      button("help", "?", word("control.help"), () => this.openHelp()),
+      button("reset", "↺", word("control.reset"), () => this.change({ ...this.usual, language: this.state.language, theme: this.state.theme })),
+    );
+  }
+
+  /** A view; one that compares begins with two different heads or sites. */
+  private open(view: State["view"]): void {
+    const { scene, state } = this;
+    if (view !== "compare" || state.other || scene.traces.length > 1) return this.change({ view });
+    const { sites } = scene.trace(0);
+    const site = scene.trace(0).site(state.site);
+    const head = state.head ?? (site.heads > 1 ? 0 : null);
+    const next = sites.find((each) => each !== site && each.rows.equals(site.rows) && each.columns.equals(site.columns));
+    const other = site.heads > 1
+      ? { trace: 0, site: site.name, head: (head! + 1) % site.heads }
+      : { trace: 0, site: (next ?? site).name, head: null };
+    this.change({ view, site: site.name, head, other });
+  }
+
+  private openHelp(): void {
+    const { language } = this;
+    const keys = `${say(language, [["help.keys"]])} ${phrase(language, "help.more")}`;
+    const parts = keys.split(/(?<=[.。]) */).filter((part) => part.length > 0);
+    const close = h("button", { type: "button" }, [say(language, [["control.close"]])], { click: () => this.help.close() });
+    this.help.replaceChildren(
+      h("h2", {}, [phrase(language, "help.title")]),
+      h("ul", {}, parts.map((part) => h("li", {}, [part]))),
+      close,
+    );
+    if (!this.help.open) this.help.showModal();
+  }
+
+  private key(event: KeyboardEvent): void {
+    const target = event.target as HTMLElement;
+    const typing = /^(INPUT|SELECT|TEXTAREA)$/.test(target.tagName) || target.isContentEditable;
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (this.help.open || this.search.element.open) return;
+    if (typing && event.key !== "Escape") return;
+    const changes = pressed(event.key, this.look(this.state), {
+      search: () => this.search.open(this.look(this.state)),
+      help: () => this.openHelp(),
+      close: () => this.tip.hide(),
+      views: () => views(this.scene),
+    });
+    if (changes === null) return;
+    event.preventDefault();
+    if (changes.view === "compare") this.open("compare");
+    else if (Object.keys(changes).length) this.change(changes);
+  }
+
+  private found(axis: "row" | "column", place: number): void {
+    const { view } = this.state;
+    this.change({ axis, place, view: view === "heads" ? "heatmap" : view });
+    const { turn } = this;
+    const reveal = (): void => {
+      if (this.root.dataset["ready"] === String(turn)) this.drawings.get(this.state.view)?.reveal?.(axis, place);
+      else if (turn === this.turn) setTimeout(reveal, 30);
+    };
+    reveal();
+  }
+}

@@ -1,0 +1,84 @@
+/** A blob of weights, inflated, as a map (FORMAT.md, section 2). */
+import { readFactors } from "./factors";
+import { LEVELS } from "./levels";
+import { zeros, type Matrix } from "./matrix";
+
+/** Which columns each row has: [start, stop). */
+export interface Support {
+  starts: Int32Array;
+  stops: Int32Array;
+}
+
+const FACTORS = 1;
+const DIFFERENCES = 2;
+const CAUSAL = 1;
+const RUNS = 2;
+
+export function decode(bytes: Uint8Array): Matrix {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const rank = view.getUint16(2, true);
+  const map = zeros(view.getUint32(4, true), view.getUint32(8, true));
+  const [support, start] = readSupport(view, map, bytes[1]!);
+  if (bytes[0] === FACTORS) readFactors(view, start, rank, map, support);
+  else readLevels(bytes.subarray(start), map, support, bytes[0] === DIFFERENCES);
+  cut(map.data, view.getFloat32(12, true));
+  return map;
+}
+
+function readSupport(view: DataView, map: Matrix, kind: number): [Support, number] {
+  const starts = new Int32Array(map.rows);
+  const stops = new Int32Array(map.rows).fill(map.columns);
+  let at = 16;
+  if (kind === CAUSAL) {
+    const offset = view.getInt32(at, true);
+    at += 4;
+    for (let row = 0; row < map.rows; row++) {
+      stops[row] = Math.max(0, Math.min(row + offset + 1, map.columns));
+    }
+  } else if (kind === RUNS) {
+    for (const side of [starts, stops]) {
+      let last = 0;
+      for (let row = 0; row < map.rows; row++, at += 4) side[row] = last += view.getInt32(at, true);
+    }
+  }
+  return [{ starts, stops }, at];
+}
+
+function readLevels(bytes: Uint8Array, map: Matrix, support: Support, differences: boolean): void {
+  if (differences) bytes = undo(bytes, map, support);
+  let at = 0;
+  for (let row = 0; row < map.rows; row++) {
+    const base = row * map.columns;
+    for (let column = support.starts[row]!; column < support.stops[row]!; column++) {
+      map.data[base + column] = LEVELS[bytes[at++]!]!;
+    }
+  }
+}
+
+/** Levels from what their neighbours did not let one expect. */
+function undo(bytes: Uint8Array, map: Matrix, support: Support): Uint8Array {
+  const found = new Uint8Array(bytes.length);
+  let above = new Uint8Array(map.columns + 1);
+  let here = new Uint8Array(map.columns + 1);
+  let at = 0;
+  for (let row = 0; row < map.rows; row++) {
+    here.fill(0);
+    for (let column = support.starts[row]!; column < support.stops[row]!; column++) {
+      const up = above[column + 1]!;
+      const left = here[column]!;
+      const low = up < left ? up : left;
+      const high = up < left ? left : up;
+      const guess = Math.min(high, Math.max(low, up + left - above[column]!));
+      found[at] = here[column + 1] = (bytes[at]! + guess) & 255;
+      at++;
+    }
+    [above, here] = [here, above];
+  }
+  return found;
+}
+
+function cut(data: Float32Array, most: number): void {
+  for (let index = 0; index < data.length; index++) {
+    if (data[index]! > most) data[index] = most;
+  }
+}

@@ -1,0 +1,148 @@
+/** Where a map lies on its canvas, and which part of it is seen. */
+import { FONT, visible, width } from "../glyphs";
+
+/** Rows or columns of a map: how many, what each is called. */
+export interface Side {
+  count: number;
+  text(index: number): string;
+  special(index: number): boolean;
+}
+
+/** Pixels that a map may take. */
+export interface Room {
+  wide: number;
+  high: number;
+}
+
+export interface Frame {
+  left: number;
+  top: number;
+  wide: number;
+  high: number;
+  /** The canvas. */
+  width: number;
+  height: number;
+  /** How column names stand: level, slanting or upright. */
+  turn: number;
+  font: string;
+}
+
+export const FONT_SIZE = 12;
+export const LINE = 15;
+const MOST_CELL = 44;
+const ALL_NAMED = 64; // rows that all have their names, however tall the map becomes
+export const SLANTED = 19; // pixels that a slanting name needs
+const SAMPLE = 400; // names that are measured to find their room
+export const SLANT = -Math.PI / 4;
+export const UPRIGHT = -Math.PI / 2;
+
+/** The frame of a map in the room that there is; cells are squares unless the map is very long. */
+export function frameOf(rows: Side, columns: Side, room: Room): Frame {
+  const font = `${FONT_SIZE}px ${FONT}`;
+  const left = Math.min(longest(rows, font), Math.max(64, 0.26 * room.wide)) + 12;
+  const names = longest(columns, font);
+  const most = Math.min(names, 132);
+  const high = Math.max(room.high - most, LINE * Math.min(rows.count, ALL_NAMED), 120);
+  const size = (over: number): [number, number] =>
+    cellSize(rows.count, columns.count, room.wide - left - 2 - over, high);
+  const over = Math.max(0, most * 0.72 - 6); // how far the last slanting name reaches out
+  let [cell, turn] = [size(0), 0];
+  if (names + 8 > cell[0]) [cell, turn] = [size(over), SLANT];
+  if (turn === SLANT && cell[0] < SLANTED) [cell, turn] = [size(0), UPRIGHT];
+  const plot = { wide: cell[0] * columns.count, high: cell[1] * rows.count };
+  const top = turn === 0 ? LINE + 8 : turn === SLANT ? most * 0.72 + 12 : most + 12;
+  const width = left + plot.wide + (turn === SLANT ? over : 2);
+  return { left, top, ...plot, turn, font, width, height: top + plot.high + 2 };
+}
+
+function cellSize(rows: number, columns: number, wide: number, high: number): [number, number] {
+  const most = Math.min(76, Math.max(MOST_CELL, 480 / Math.max(rows, columns)));
+  const across = Math.min(most, wide / columns);
+  const down = Math.min(most, high / rows);
+  const square = Math.min(across, down);
+  const snug = (size: number): number => (size >= 4 ? Math.floor(size) : size);
+  if (square * 2.5 >= Math.max(across, down)) return [snug(square), snug(square)];
+  return [snug(across), snug(down)];
+}
+
+function longest(side: Side, font: string): number {
+  const step = Math.max(1, Math.floor(side.count / SAMPLE));
+  let found = 0;
+  for (let index = 0; index < side.count; index += step) {
+    found = Math.max(found, width(visible(side.text(index)), font));
+  }
+  return Math.ceil(found);
+}
+
+/** The part of a map that is seen: its first row and column, and how much it is magnified. */
+export class Part {
+  x = 0;
+  y = 0;
+  zoom = 1;
+
+  constructor(public frame: Frame, private rows: number, private columns: number) {}
+
+  /** Pixels of one column and of one row. */
+  get size(): [number, number] {
+    return [
+      (this.frame.wide / this.columns) * this.zoom,
+      (this.frame.high / this.rows) * this.zoom,
+    ];
+  }
+
+  /** The column and row under a point of the canvas. */
+  at(x: number, y: number): [number, number] {
+    const [across, down] = this.size;
+    return [(x - this.frame.left) / across + this.x, (y - this.frame.top) / down + this.y];
+  }
+
+  /** The point of the canvas where a column and row begin. */
+  point(column: number, row: number): [number, number] {
+    const [across, down] = this.size;
+    return [this.frame.left + (column - this.x) * across, this.frame.top + (row - this.y) * down];
+  }
+
+  get most(): number {
+    const [across, down] = this.size;
+    return Math.max(1, (56 * this.zoom) / Math.max(across, down));
+  }
+
+  zoomAt(factor: number, x: number, y: number): void {
+    const [column, row] = this.at(x, y);
+    this.zoom = Math.min(this.most, Math.max(1, this.zoom * factor));
+    const [across, down] = this.size;
+    this.x = column - (x - this.frame.left) / across;
+    this.y = row - (y - this.frame.top) / down;
+    this.keep();
+  }
+
+  move(x: number, y: number): void {
+    const [across, down] = this.size;
+    this.x -= x / across;
+    this.y -= y / down;
+    this.keep();
+  }
+
+  /** Show these columns and rows as large as they fit. */
+  fit(columns: [number, number], rows: [number, number]): void {
+    const share = Math.max((columns[1] - columns[0]) / this.columns, (rows[1] - rows[0]) / this.rows);
+    this.zoom = Math.min(this.most, Math.max(1, 1 / share));
+    this.x = (columns[0] + columns[1]) / 2 - this.columns / this.zoom / 2;
+    this.y = (rows[0] + rows[1]) / 2 - this.rows / this.zoom / 2;
+    this.keep();
+  }
+
+  private keep(): void {
+    this.x = Math.min(this.columns - this.columns / this.zoom, Math.max(0, this.x));
+    this.y = Math.min(this.rows - this.rows / this.zoom, Math.max(0, this.y));
+  }
+
+  /** [first, last) of what is seen. */
+  get seenColumns(): [number, number] {
+    return [Math.floor(this.x), Math.min(this.columns, Math.ceil(this.x + this.columns / this.zoom))];
+  }
+
+  get seenRows(): [number, number] {
+    return [Math.floor(this.y), Math.min(this.rows, Math.ceil(this.y + this.rows / this.zoom))];
+  }
+}

@@ -1,0 +1,48 @@
+/** Exact parts of long maps that were asked for as one zooms. */
+import { decode } from "../decode";
+import { inflate } from "../inflate";
+import type { Ask } from "../look";
+import type { Matrix } from "../matrix";
+import type { Part } from "./frame";
+
+const MOST = 1 << 19; // weights of one part
+const REST = 160; // milliseconds that the reader keeps still before a part is asked for
+const KEPT = 8;
+
+export interface Exact {
+  rows: [number, number];
+  columns: [number, number];
+  weights: Matrix;
+}
+
+export class Windows {
+  private readonly kept = new Map<string, Exact[]>();
+  private timer = 0;
+
+  of(trace: number, site: string, head: number | null): Exact[] {
+    return this.kept.get(`${trace} ${head} ${site}`) ?? [];
+  }
+
+  /** Ask for what is seen, once the reader keeps still, if it is little enough and not there yet. */
+  want(ask: Ask, place: { trace: number; site: string; head: number }, part: Part, drawn: () => void): void {
+    clearTimeout(this.timer);
+    const [rows, columns] = [part.seenRows, part.seenColumns];
+    const size = (rows[1] - rows[0]) * (columns[1] - columns[0]);
+    const covers = (each: Exact): boolean => within(rows, each.rows) && within(columns, each.columns);
+    if (size > MOST || this.of(place.trace, place.site, place.head).some(covers)) return;
+    this.timer = window.setTimeout(() => {
+      const keep = (bytes: Uint8Array): void => {
+        const key = `${place.trace} ${place.head} ${place.site}`;
+        const found = { rows, columns, weights: decode(inflate(bytes)) };
+        this.kept.set(key, [...(this.kept.get(key) ?? []), found].slice(-KEPT));
+        drawn();
+      };
+      // what cannot be had leaves the cells as they are
+      ask({ ...place, rows, columns }).then(keep, () => undefined);
+    }, REST);
+  }
+}
+
+function within(run: [number, number], other: [number, number]): boolean {
+  return other[0] <= run[0] && run[1] <= other[1];
+}

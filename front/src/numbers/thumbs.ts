@@ -1,0 +1,33 @@
+/** The numbers of the overview: a small map of every head of every site. */
+import { say } from "../captions";
+import { LEVELS } from "../levels";
+import type { Scene, Site } from "../scene";
+import type { State } from "../state";
+import { shades } from "./grid";
+
+export interface Thumb {
+  site: Site;
+  head: number;
+  height: number;
+  width: number;
+  shades: Float32Array;
+}
+
+export interface Thumbs {
+  rows: Thumb[][];
+  caption: string;
+}
+
+export function thumbs(scene: Scene, state: State): Thumbs {
+  const rows = scene.trace(state.trace).sites.map((site) => {
+    const levels = scene.thumbsLoaded(site);
+    const [height, width] = site.header.thumbs.size;
+    return Array.from({ length: site.heads }, (_, head): Thumb => {
+      const part = levels.subarray(head * height * width, (head + 1) * height * width);
+      const data = Float32Array.from(part, (level) => LEVELS[level]!);
+      const strong = shades({ rows: height, columns: width, data }, state.scale);
+      return { site, head, height, width, shades: strong };
+    });
+  });
+  return { rows, caption: say(state.language, [["caption.heads"]]) };
+}

@@ -1,0 +1,76 @@
+/** Words of the interface alone; those that say what a picture shows come with the scene. */
+import type { Language } from "./state";
+
+const PHRASES: Record<Language, Record<string, string>> = {
+  en: {
+    "refuse.long": "This map is too long for this view. Show a part of it with trace.part(stream, start, stop).",
+    "refuse.hidden": "Nothing is left when these tokens are hidden. Hide less.",
+    "refuse.place": "This token is hidden here.",
+    "refuse.heads": "No head is switched on.",
+    "refuse.across": "The rows of this map are not its columns, so layers do not follow one another. Choose self-attention.",
+    "refuse.image": "The columns of this map are not the patches of a picture. Choose a map that looks at an image.",
+    "refuse.different": "These two maps look from or at different tokens. Choose two with the same rows and columns.",
+    "refuse.common": "The two texts have no word in common that is not hidden.",
+    "hint.map": "Click a row or its name to pin it, a column’s name to pin the column. Scroll to zoom, drag to move.",
+    "hint.text": "Click a word to see its sources.",
+    "hint.flow": "Click a token to see its lines alone.",
+    "control.axis": "direction",
+    "axis.row": "looks at",
+    "axis.column": "is looked at by",
+    "control.other": "compared with",
+    "control.none": "no token found",
+    "control.step": "token",
+    "control.every": "all",
+    "control.auto": "automatic",
+    "compare.difference": "Difference",
+    "text.rows": "Queries",
+    "text.columns": "Keys",
+    "windows": "Exact windows",
+    "windows.note": "Framed parts are exact and have colours of their own.",
+    "scale.most": "row’s largest",
+    "help.title": "Keys",
+    "help.more": "[ and ] step through the tokens of the rows. Shift-click pins a column. Double-click shows the whole map again.",
+    "nav": "Views",
+    "search.label": "Search a token",
+    "loading": "reading maps …",
+  },
+  zh: {
+    "refuse.long": "此图太长，不适合这一视图。可用 trace.part(stream, start, stop) 查看其中一段。",
+    "refuse.hidden": "隐藏这些词元后已无内容，请少隐藏一些。",
+    "refuse.place": "此词元在这里被隐藏。",
+    "refuse.heads": "没有打开任何头。",
+    "refuse.across": "此图的行与列不同，各层无法相接。请选择自注意力。",
+    "refuse.image": "此图的列不是图像的分块。请选择看向图像的位置。",
+    "refuse.different": "两图的行或列词元不同。请选择行列相同的两图。",
+    "refuse.common": "两段文本没有未隐藏的共同词。",
+    "hint.map": "点击一行或行名以固定，点击列名以固定该列。滚轮缩放，拖动平移。",
+    "hint.text": "点击一个词，查看它的来源。",
+    "hint.flow": "点击一个词元，只看它的连线。",
+    "control.axis": "方向",
+    "axis.row": "看向",
+    "axis.column": "被看",
+    "control.other": "对比对象",
+    "control.none": "没有找到词元",
+    "control.step": "词元",
+    "control.every": "全部",
+    "control.auto": "自动",
+    "compare.difference": "差值",
+    "text.rows": "查询",
+    "text.columns": "键",
+    "windows": "精确窗口",
+    "windows.note": "框内为精确权重，单独着色。",
+    "scale.most": "该行最大",
+    "help.title": "按键",
+    "help.more": "[ 与 ] 逐个切换行的词元。按住 Shift 点击固定列。双击恢复全图。",
+    "nav": "视图",
+    "search.label": "搜索词元",
+    "loading": "正在读取……",
+  },
+};
+
+export function phrase(language: Language | null, key: string): string {
+  return PHRASES[language ?? "en"][key] ?? key;
+}
+
+/** For tests: the same phrases in both languages. */
+export const PHRASE_KEYS = { en: Object.keys(PHRASES.en), zh: Object.keys(PHRASES.zh) };

@@ -1,0 +1,6 @@
+/** A picture that cannot be drawn, said with a key of the front end's phrases. */
+export class Refusal extends Error {
+  constructor(readonly key: string) {
+    super(key);
+  }
+}

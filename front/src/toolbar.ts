@@ -1,0 +1,249 @@
+/** The controls that a view has, in one line or more. */
+import { labelOf, say } from "./captions";
+import { choice, menu, named, slider, toggles, type Control, type Option } from "./controls";
+import { h } from "./dom";
+import type { Look } from "./look";
+import { otherPlace } from "./numbers/difference";
+import { phrase } from "./phrases";
+import type { Site, Traced } from "./scene";
+import { HIDDEN, type Place, type State } from "./state";
+import { stillPinned } from "./views/heads";
+
+const STRIP = 17; // heads that stand in one line; more come as a menu
+
+export class Toolbar {
+  readonly element = h("div", { class: "toolbar", role: "toolbar" });
+  private shape = "";
+  private updates: ((look: Look) => void)[] = [];
+  private look!: Look;
+  private drawn = 0; // the threshold of the picture
+
+  /** Show the state; controls are made anew only when others are needed, so that focus stays. */
+  show(look: Look, drawn?: number): void {
+    this.look = look;
+    this.drawn = drawn ?? this.drawn;
+    const { state, language, theme } = look;
+    const site = look.scene.trace(state.trace).site(state.site);
+    const other = state.view === "compare" ? JSON.stringify(otherPlace(look.scene, state).trace) : "";
+    const shape = [state.view, state.trace, site.name, language, theme, state.span, other].join("\n");
+    if (shape !== this.shape) {
+      this.shape = shape;
+      this.updates = [];
+      const focus = this.element.contains(document.activeElement)
+        ? (document.activeElement as HTMLElement).dataset["key"]
+        : undefined;
+      this.element.replaceChildren(...this.made(site));
+      if (focus) this.element.querySelector<HTMLElement>(`[data-key="${CSS.escape(focus)}"]`)?.focus();
+    }
+    for (const update of this.updates) update(look);
+  }
+
+  private made(site: Site): HTMLElement[] {
+    const { view, span } = this.look.state;
+    const parts: (HTMLElement | null)[] = [];
+    if (this.look.scene.traces.length > 1 && view !== "compare") parts.push(this.traces());
+    const perHead = view === "flow" && span === "layers"; // the heads are switched on and off there
+    const across = view === "flow" && span === "all" && this.kinds() < 2; // all sites are shown
+    if (view !== "heads" && !across) parts.push(this.sites());
+    if (view !== "heads" && !perHead && site.heads > 1) parts.push(this.heads(site));
+    if (view === "compare") parts.push(...this.other());
+    if (view === "highlight") parts.push(this.depth(), this.axis());
+    if (perHead && site.heads > 1) parts.push(this.colours(site));
+    if (view === "flow") parts.push(this.span());
+    if (view !== "heads" && view !== "image" && !site.long) parts.push(this.unit(), this.hide());
+    if (view !== "flow") parts.push(this.scale());
+    if (view === "flow" && !site.long) parts.push(this.threshold());
+    if (site.produced && view !== "heads") parts.push(this.label());
+    return parts.filter((part): part is HTMLElement => part !== null);
+  }
+
+  private kinds(): number {
+    const { sites } = this.look.scene.trace(this.look.state.trace);
+    return new Set(sites.filter((site) => site.kind !== "aggregate").map((site) => site.kind)).size;
+  }
+
+  private word(key: string): string {
+    return say(this.look.language, [[key]]);
+  }
+
+  private change(changes: Partial<State>): void {
+    this.look.change(changes);
+  }
+
+  private keep<Value>(control: Control<Value>, value: (look: Look) => Value): HTMLElement {
+    this.updates.push((look) => control.update(value(look)));
+    return control.element;
+  }
+
+  private options<Value extends string>(name: string, values: readonly Value[]): Option<Value>[] {
+    return values.map((value) => ({ value, text: this.word(`${name}.${value}`) }));
+  }
+
+  private traces(): HTMLElement {
+    const options = this.look.scene.traces.map((each, value) => ({ value, text: each.name || String(value + 1) }));
+    const control = choice(options, (trace) => this.change({ trace, place: null, site: null, head: null }), "trace");
+    return named(this.word("control.trace"), this.keep(control, ({ state }) => state.trace));
+  }
+
+  private groups(traced: Traced): { title: string; options: Option<string>[] }[] {
+    const kinds = [...new Set(traced.sites.map((site) => site.kind))];
+    return kinds.map((kind) => ({
+      title: this.word(`kind.${kind}`),
+      options: traced.sites
+        .filter((site) => site.kind === kind)
+        .map(({ name, header }) => ({
+          value: name,
+          text: header.layer === null ? name : `${header.layer} · ${name}`,
+        })),
+    }));
+  }
+
+  private sites(): HTMLElement {
+    const { scene, state } = this.look;
+    const traced = scene.trace(state.trace);
+    const chosen = (name: string): void => {
+      const site = traced.site(name);
+      const { head } = this.look.state;
+      const kept = head !== null && head < site.heads ? head : null;
+      this.change({ site: name, head: kept, ...stillPinned(this.look, site) });
+    };
+    const control = menu(this.groups(traced), chosen, "site");
+    return named(this.word("control.layer"), this.keep(control, (look) => look.scene.trace(look.state.trace).site(look.state.site).name));
+  }
+
+  private heads(site: Site): HTMLElement {
+    const mean = { value: null, text: this.word("control.mean") };
+    const chosen = (head: number | null): void => this.change({ head });
+    return named(this.word("control.head"), this.headControl(site, mean, chosen, ({ state }) => state.head, "head"));
+  }
+
+  private headControl(
+    site: Site,
+    mean: Option<null>,
+    chosen: (head: number | null) => void,
+    value: (look: Look) => number | null,
+    key: string,
+  ): HTMLElement {
+    const heads = Array.from({ length: site.heads }, (_, head) => ({ value: head, text: String(site.number(head)) }));
+    if (site.heads < STRIP && key === "head") {
+      return this.keep(choice<number | null>([mean, ...heads], chosen, key), value);
+    }
+    const options = [mean, ...heads].map((each) => ({ value: String(each.value ?? ""), text: each.text }));
+    const control = menu([{ title: "", options }], (text) => chosen(text === "" ? null : Number(text)), key);
+    return this.keep(control, (look) => String(value(look) ?? ""));
+  }
+
+  private other(): HTMLElement[] {
+    const { scene, language } = this.look;
+    const now = (): Place => otherPlace(this.look.scene, this.look.state);
+    const set = (changes: Partial<Place>): void => this.change({ other: { ...now(), ...changes } });
+    const title = phrase(language, "control.other");
+    const traced = scene.trace(now().trace);
+    const parts: HTMLElement[] = [];
+    if (scene.traces.length > 1) {
+      const options = scene.traces.map((each, value) => ({ value, text: each.name || String(value + 1) }));
+      const control = choice(options, (trace) => set({ trace, site: null, head: null }), "other.trace");
+      parts.push(named(this.word("control.trace"), this.keep(control, () => now().trace)));
+    }
+    const sites = menu(this.groups(traced), (site) => set({ site, head: null }), "other.site");
+    const element = this.keep(sites, () => scene.trace(now().trace).site(now().site).name);
+    const mean = { value: null, text: this.word("control.mean") };
+    const heads = this.headControl(traced.site(now().site), mean, (head) => set({ head }), () => now().head, "other.head");
+    return [...parts, named(title, element, [heads])];
+  }
+
+  private depth(): HTMLElement {
+    const control = choice(this.options("depth", ["head", "layer", "all"] as const), (depth) => this.change({ depth }), "depth");
+    return named(this.word("control.depth"), this.keep(control, ({ state }) => state.depth));
+  }
+
+  private axis(): HTMLElement {
+    const { language } = this.look;
+    const options = (["row", "column"] as const).map((value) => ({ value, text: phrase(language, `axis.${value}`) }));
+    const control = choice(options, (axis) => this.change({ axis, ...this.turned(axis) }), "axis");
+    return named(phrase(language, "control.axis"), this.keep(control, ({ state }) => state.axis));
+  }
+
+  /** A pinned token means the same one in the other direction only if rows are columns. */
+  private turned(axis: State["axis"]): { place?: null } {
+    const { scene, state } = this.look;
+    const site = scene.trace(state.trace).site(state.site);
+    return axis === state.axis || site.rows.equals(site.columns) ? {} : { place: null };
+  }
+
+  private span(): HTMLElement {
+    const control = choice(this.options("span", ["layers", "all", "time"] as const), (span) => this.reach(span), "span");
+    return named(this.word("control.span"), this.keep(control, ({ state }) => state.span));
+  }
+
+  /** A span needs maps of its kind: self-attention across layers, cross maps over decoding. */
+  private reach(span: State["span"]): void {
+    const { scene, state } = this.look;
+    const { sites } = scene.trace(state.trace);
+    const now = scene.trace(state.trace).site(state.site);
+    const fits = (site: Site): boolean =>
+      span === "all" ? site.rows.equals(site.columns) : span === "time" ? site.kind === "cross" : true;
+    const site = fits(now) ? now : [...sites].reverse().find(fits);
+    const moved = site && site !== now ? { site: site.name, head: null, place: null } : {};
+    this.change({ span, threshold: null, ...moved });
+  }
+
+  private colours(site: Site): HTMLElement {
+    const { colours } = this.look;
+    const options = Array.from({ length: site.heads }, (_, head) => ({
+      value: head,
+      text: String(site.number(head)),
+      colour: colours.head(head),
+    }));
+    const every = options.map(({ value }) => value);
+    const shown = ({ state }: Look): number[] => (state.head === null ? (state.heads ?? every) : [state.head]);
+    const toggled = (head: number): void => {
+      const on = shown(this.look);
+      // the first click on one of all shows it alone
+      const heads = on.length === every.length ? [head] : on.includes(head) ? on.filter((each) => each !== head) : [...on, head];
+      const full = heads.length === every.length || heads.length === 0;
+      this.change({ head: null, heads: full ? null : heads.sort((one, two) => one - two) });
+    };
+    const control = toggles(options, toggled, "heads");
+    const element = this.keep(control, shown);
+    element.classList.add("coloured");
+    const all = h("button", { type: "button", class: "quiet", "data-key": "heads.all" }, [phrase(this.look.language, "control.every")], {
+      click: () => this.change({ head: null, heads: null }),
+    });
+    return named(this.word("control.head"), element, [all]);
+  }
+
+  private unit(): HTMLElement {
+    const control = choice(this.options("unit", ["piece", "word", "sentence"] as const), (unit) => this.change({ unit }), "unit");
+    return named(this.word("control.unit"), this.keep(control, ({ state }) => state.unit));
+  }
+
+  private hide(): HTMLElement {
+    const toggled = (each: State["hide"][number]): void => {
+      const { hide } = this.look.state;
+      this.change({ hide: HIDDEN.filter((other) => (other === each) !== hide.includes(other)) });
+    };
+    const control = toggles(this.options("hide", HIDDEN), toggled, "hide");
+    return named(this.word("control.hide"), this.keep(control, ({ state }) => state.hide));
+  }
+
+  private scale(): HTMLElement {
+    const control = choice(this.options("scale", ["linear", "log", "row"] as const), (scale) => this.change({ scale }), "scale");
+    return named(this.word("control.scale"), this.keep(control, ({ state }) => state.scale));
+  }
+
+  private threshold(): HTMLElement {
+    const control = slider((threshold) => this.change({ threshold }), "threshold");
+    const auto = h("button", { type: "button", class: "quiet", "data-key": "threshold.auto" }, [phrase(this.look.language, "control.auto")], {
+      click: () => this.change({ threshold: null }),
+    });
+    const value = ({ state }: Look): number => state.threshold ?? this.drawn;
+    return named(this.word("control.threshold"), this.keep(control, value), [auto]);
+  }
+
+  private label(): HTMLElement {
+    const control = choice(this.options("label", ["read", "produced"] as const), (label) => this.change({ label }), "label");
+    const value = ({ scene, state }: Look): "read" | "produced" => labelOf(scene.trace(state.trace).site(state.site), state);
+    return named(this.word("control.label"), this.keep(control, value));
+  }
+}

@@ -1,0 +1,108 @@
+/** Two maps side by side, and the first minus the second. */
+import { percent, say } from "../captions";
+import { h } from "../dom";
+import { visible } from "../glyphs";
+import { legend } from "../legend";
+import type { Drawing, Look } from "../look";
+import { MapPanel, positions, type Found } from "../map/panel";
+import { largest, type Matrix } from "../matrix";
+import { difference, type Difference } from "../numbers/difference";
+import { shades } from "../numbers/grid";
+import { labelAt } from "../numbers/reading";
+import { phrase } from "../phrases";
+import { sideOf } from "./heatmap";
+
+interface Pane {
+  panel: MapPanel;
+  title: HTMLElement;
+  bar: HTMLElement;
+}
+
+export class CompareView implements Drawing {
+  readonly element = h("div", { class: "panes" });
+  private readonly panes: Pane[];
+  private look!: Look;
+  private found!: Difference;
+
+  constructor() {
+    this.panes = [0, 1, 2].map((index) => this.pane(index));
+  }
+
+  private pane(index: number): Pane {
+    const listener = {
+      hover: (found: Found | null, event: PointerEvent): void => this.hover(index, found, event),
+      pin: (axis: "row" | "column", place: number): void => this.pin(axis, place),
+    };
+    const panel: MapPanel = new MapPanel(listener, () => panel.element.parentElement!.clientWidth);
+    const title = h("h2");
+    const bar = h("div", { class: "legend" });
+    this.element.append(h("section", { class: "pane" }, [title, panel.element, bar]));
+    return { panel, title, bar };
+  }
+
+  show(look: Look): string {
+    this.look = look;
+    this.found = difference(look.scene, look.state);
+    const { first, second, difference: minus, names } = this.found;
+    const { scale } = look.state;
+    const most = Math.max(largest(first.data), largest(second.data));
+    // one scale for both, or they could not be compared
+    const common = (map: Matrix): Float32Array =>
+      scale === "linear" ? map.data.map((weight) => (most > 0 ? weight / most : 0)) : shades(map, scale);
+    const far = minus.data.reduce((found, each) => Math.max(found, Math.abs(each)), 0);
+    const signed = minus.data.map((each) => (far > 0 ? 0.5 + each / far / 2 : 0.5));
+    this.fill(0, names[0], first, common(first), most);
+    this.fill(1, names[1], second, common(second), most);
+    this.fill(2, phrase(look.language, "compare.difference"), minus, signed, far);
+    return this.found.caption;
+  }
+
+  private fill(index: number, title: string, weights: Matrix, strong: Float32Array, most: number): void {
+    const { look, found } = this;
+    const pane = this.panes[index]!;
+    const signed = index === 2;
+    pane.title.textContent = title;
+    pane.bar.replaceChildren(legend(look, most, signed));
+    pane.panel.show(
+      {
+        weights,
+        shades: strong,
+        rows: sideOf(found.rows),
+        columns: sideOf(found.columns),
+        cells: [1, 1],
+        colours: signed ? look.colours.differences : look.colours.weights,
+        patches: [],
+        pinned: this.pinned(),
+      },
+      title,
+    );
+  }
+
+  private pinned(): { axis: "row" | "column"; start: number; stop: number } | null {
+    const { axis, place } = this.look.state;
+    if (place === null) return null;
+    const index = labelAt(axis === "row" ? this.found.rows : this.found.columns, place);
+    return { axis, start: index, stop: index + 1 };
+  }
+
+  private pin(axis: "row" | "column", index: number): void {
+    const place = (axis === "row" ? this.found.rows : this.found.columns)[index]!.start;
+    const { state } = this.look;
+    this.look.change({ axis, place: state.axis === axis && state.place === place ? null : place });
+  }
+
+  private hover(index: number, at: Found | null, event: PointerEvent): void {
+    this.panes.forEach(({ panel }, other) => other !== index && panel.point(at));
+    if (!at) return this.look.tip.hide();
+    const { first, second, difference: minus, rows, columns } = this.found;
+    const cell = at.row * first.columns + at.column;
+    const [one, two, less] = [first, second, minus].map(({ data }) => percent(data[cell]!));
+    const values = { row: visible(rows[at.row]!.text), column: visible(columns[at.column]!.text) };
+    const weight = `${one} − ${two} = ${less}`;
+    this.look.tip.show(event, [say(this.look.language, [["hover.weight", { ...values, weight }]]), positions(at)]);
+  }
+
+  resize(): void {
+    for (const { panel } of this.panes) panel.layout();
+  }
+}

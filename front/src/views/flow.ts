@@ -1,0 +1,260 @@
+/** Lines from token to token, on a canvas. */
+import { percent, say } from "../captions";
+import { h, sized } from "../dom";
+import { fitted, FONT, isolated, visible, width } from "../glyphs";
+import type { Drawing, Look } from "../look";
+import { tickStep } from "../numbers/grid";
+import { lines, type Line, type Lines } from "../numbers/lines";
+import { phrase } from "../phrases";
+
+const FONT_SIZE = 13;
+const TALLEST = 7000; // pixels of the longest text
+const NAMES = 16; // pixels of a name
+const TOP = 28;
+
+interface Spot {
+  level: number;
+  index: number;
+}
+
+export class FlowView implements Drawing {
+  readonly element: HTMLElement;
+  private readonly canvas = h("canvas", { role: "img" });
+  private readonly hint = h("p", { class: "hint" });
+  private look!: Look;
+  private flow!: Lines;
+  private font = `${FONT_SIZE}px ${FONT}`;
+  private spot: Spot | null = null;
+
+  constructor() {
+    const holder = h("div", { class: "flow" }, [this.canvas, this.hint]);
+    this.element = holder;
+    this.canvas.addEventListener("pointermove", (event) => this.hover(event));
+    this.canvas.addEventListener("pointerleave", () => this.leave());
+    this.canvas.addEventListener("click", (event) => this.click(event));
+  }
+
+  show(look: Look): string {
+    this.look = look;
+    this.flow = lines(look.scene, look.state);
+    this.spot = null;
+    this.hint.textContent = phrase(look.language, "hint.flow");
+    this.canvas.setAttribute("aria-label", this.flow.caption);
+    this.draw();
+    return this.flow.caption;
+  }
+
+  get threshold(): number {
+    return this.flow.threshold;
+  }
+
+  resize(): void {
+    this.draw();
+  }
+
+  /** Queries stand left of their keys; what was produced stands right of what it came from. */
+  private get reversed(): boolean {
+    return this.look.state.span !== "layers";
+  }
+
+  private get rowHigh(): number {
+    const most = Math.max(...this.flow.levels.map((each) => each.length));
+    return Math.min(26, Math.max(3, TALLEST / most));
+  }
+
+  private get wide(): number {
+    return Math.min(this.element.clientWidth, 360 + 240 * (this.flow.levels.length - 1));
+  }
+
+  /** Room for the names at both ends. */
+  private get rooms(): [number, number] {
+    const { levels } = this.flow;
+    const longest = (names: { text: string }[]): number => {
+      const step = Math.max(1, Math.floor(names.length / 300));
+      let found = 0;
+      for (let index = 0; index < names.length; index += step) {
+        found = Math.max(found, width(visible(names[index]!.text), this.font));
+      }
+      return Math.max(56, Math.min(found + 14, this.wide * 0.3));
+    };
+    const ends = [longest(levels[0]!), longest(levels.at(-1)!)] as [number, number];
+    return this.reversed ? [ends[1], ends[0]] : ends;
+  }
+
+  private place(level: number, index: number): [number, number] {
+    const [left, right] = this.rooms;
+    const last = this.flow.levels.length - 1;
+    const step = (this.wide - left - right) / last;
+    const column = this.reversed ? last - level : level;
+    return [left + column * step, TOP + (index + 0.5) * this.rowHigh];
+  }
+
+  private draw(): void {
+    const { flow, spot } = this;
+    const most = Math.max(...flow.levels.map((each) => each.length));
+    const context = sized(this.canvas, this.wide, TOP + most * this.rowHigh + 8);
+    const style = getComputedStyle(this.element);
+    const ink = (name: string): string => style.getPropertyValue(name).trim();
+    const touches = (line: Line): boolean =>
+      !spot ||
+      (line.level === spot.level && line.start === spot.index) ||
+      (line.level + 1 === spot.level && line.stop === spot.index);
+    for (const line of flow.lines) if (!touches(line)) this.drawLine(context, line, 0.12);
+    for (const line of flow.lines) if (touches(line)) this.drawLine(context, line, 1);
+    context.globalAlpha = 1;
+    flow.levels.forEach((_, level) => this.drawLevel(context, level, ink));
+  }
+
+  private drawLine(context: CanvasRenderingContext2D, line: Line, strength: number): void {
+    const { look, flow } = this;
+    let from = this.place(line.level, line.start);
+    let to = this.place(line.level + 1, line.stop);
+    if (this.reversed) [from, to] = [to, from];
+    const most = look.state.span === "all" ? Math.max(flow.lines.at(-1)?.weight ?? 1, 0.2) : 1;
+    const weight = Math.min(1, line.weight / most);
+    const single = look.state.span !== "layers" || look.state.head !== null;
+    const colour = single ? getComputedStyle(this.element).getPropertyValue("--line") : look.colours.head(line.head ?? 0);
+    const [pad, end] = [4, 5];
+    const [x0, x1] = [from[0] + pad, to[0] - end];
+    const middle = (x0 + x1) / 2;
+    context.globalAlpha = strength * (0.18 + 0.77 * weight ** 0.75);
+    context.strokeStyle = context.fillStyle = colour;
+    context.lineWidth = 0.7 + 5 * weight;
+    context.beginPath();
+    context.moveTo(x0, from[1]);
+    context.bezierCurveTo(middle, from[1], middle, to[1], x1 - 2, to[1]);
+    context.stroke();
+    const head = 2.2 + 2.6 * weight; // the arrow
+    context.beginPath();
+    context.moveTo(x1 + 3, to[1]);
+    context.lineTo(x1 - head, to[1] - head);
+    context.lineTo(x1 - head, to[1] + head);
+    context.fill();
+  }
+
+  private drawLevel(context: CanvasRenderingContext2D, level: number, ink: (name: string) => string): void {
+    const { flow, spot } = this;
+    const labels = flow.levels[level]!;
+    const last = flow.levels.length - 1;
+    const inner = level > 0 && level < last;
+    const isLeft = this.reversed ? level === last : level === 0;
+    const room = this.rooms[isLeft ? 0 : 1] - 10;
+    const step = tickStep(labels.length, Math.floor((labels.length * this.rowHigh) / NAMES));
+    this.drawHeading(context, level, ink("--faint"));
+    labels.forEach((label, index) => {
+      const [x, y] = this.place(level, index);
+      const near = spot?.level === level && spot.index === index;
+      const pinned = this.isPinned(level, label.start, label.stop);
+      if (inner) {
+        if (!near && this.rowHigh < 6) return;
+        context.fillStyle = near ? ink("--accent") : ink("--rule");
+        context.beginPath();
+        context.arc(x, y, near ? 4 : 2, 0, 7);
+        context.fill();
+        return;
+      }
+      if (index % step && !near && !pinned) return;
+      context.font = near || pinned ? `600 ${this.font}` : this.font;
+      context.fillStyle = near || pinned ? ink("--accent") : label.special ? ink("--faint") : ink("--ink");
+      context.textAlign = isLeft ? "right" : "left";
+      context.textBaseline = "middle";
+      context.fillText(isolated(fitted(visible(label.text), context.font, room)), isLeft ? x - 4 : x + 6, y);
+    });
+  }
+
+  private drawHeading(context: CanvasRenderingContext2D, level: number, colour: string): void {
+    const { language } = this.look;
+    context.textBaseline = "middle";
+    const last = this.flow.levels.length - 1;
+    if (last === 1) {
+      const isQuery = level === 0;
+      const text = phrase(language, isQuery ? "text.rows" : "text.columns");
+      const isLeft = this.reversed ? level === last : level === 0;
+      const [x] = this.place(level, 0);
+      context.font = `11px ${FONT}`;
+      context.fillStyle = colour;
+      context.textAlign = isLeft ? "right" : "left";
+      context.fillText(text, isLeft ? x - 4 : x + 6, 10);
+    } else if (level < last) {
+      const [one] = this.place(level, 0);
+      const [two] = this.place(level + 1, 0);
+      context.font = `11px ${FONT}`;
+      context.fillStyle = colour;
+      context.textAlign = "center";
+      context.fillText(String(last - 1 - level), (one + two) / 2, 10);
+    }
+  }
+
+  private isPinned(level: number, start: number, stop: number): boolean {
+    const { place, axis, span } = this.look.state;
+    if (span === "all") {
+      const labels = this.flow.levels[0]!;
+      const at = place ?? labels[labels.length - 1]!.start;
+      return level === 0 && start <= at && at < stop;
+    }
+    return place !== null && (axis === "row" ? level === 0 : level === 1) && start <= place && place < stop;
+  }
+
+  private under(event: MouseEvent): Spot | null {
+    const box = this.canvas.getBoundingClientRect();
+    const [x, y] = [event.clientX - box.left, event.clientY - box.top];
+    const index = Math.floor((y - TOP) / this.rowHigh);
+    const last = this.flow.levels.length - 1;
+    const [left, right] = this.rooms;
+    const step = (this.wide - left - right) / last;
+    const column = Math.round((x - left) / step);
+    const near = x < left + 8 || x > this.wide - right - 8 || Math.abs(x - left - column * step) < Math.min(30, step / 4);
+    const clamped = Math.min(last, Math.max(0, column));
+    const level = this.reversed ? last - clamped : clamped;
+    if (!near || index < 0 || index >= this.flow.levels[level]!.length) return null;
+    return { level, index };
+  }
+
+  private hover(event: PointerEvent): void {
+    const spot = this.under(event);
+    this.canvas.style.cursor = spot ? "pointer" : "";
+    if (spot?.level !== this.spot?.level || spot?.index !== this.spot?.index) {
+      this.spot = spot;
+      this.draw();
+    }
+    if (!spot) return this.look.tip.hide();
+    const mine = this.flow.lines.filter(
+      (line) =>
+        (line.level === spot.level && line.start === spot.index) ||
+        (line.level + 1 === spot.level && line.stop === spot.index),
+    );
+    const label = visible(this.flow.levels[spot.level]![spot.index]!.text);
+    this.look.tip.show(event, mine.length ? mine.slice(-6).reverse().map((line) => this.told(line)) : [label]);
+  }
+
+  private told(line: Line): string {
+    const { levels } = this.flow;
+    const values = {
+      row: visible(levels[line.level]![line.start]!.text),
+      column: visible(levels[line.level + 1]![line.stop]!.text),
+      weight: percent(line.weight),
+    };
+    const text = say(this.look.language, [["hover.weight", values]]);
+    const { state, scene } = this.look;
+    if (line.head === null || state.head !== null) return text;
+    return `${text}  (${say(this.look.language, [["control.head"]])} ${scene.trace(state.trace).site(state.site).number(line.head)})`;
+  }
+
+  private leave(): void {
+    this.look.tip.hide();
+    if (this.spot) {
+      this.spot = null;
+      this.draw();
+    }
+  }
+
+  private click(event: MouseEvent): void {
+    const spot = this.under(event);
+    const { state, change } = this.look;
+    if (!spot) return;
+    const axis = state.span !== "all" && spot.level === 1 ? "column" : "row";
+    const place = this.flow.levels[spot.level]![spot.index]!.start;
+    const again = state.axis === axis && state.place === place;
+    change({ axis, place: again ? null : place });
+  }
+}

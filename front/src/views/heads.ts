@@ -1,0 +1,80 @@
+/** All layers x heads as small maps in one glance. */
+import { say } from "../captions";
+import { paint } from "../colours";
+import { h } from "../dom";
+import type { Drawing, Look } from "../look";
+import { thumbs, type Thumb } from "../numbers/thumbs";
+import type { Site } from "../scene";
+
+const KINDS = ["encoder", "decoder", "cross", "aggregate"];
+
+export class HeadsView implements Drawing {
+  readonly element = h("div", { class: "heads" });
+
+  show(look: Look): string {
+    const found = thumbs(look.scene, look.state);
+    const sites = look.scene.trace(look.state.trace).sites;
+    const kinds = [...new Set([...KINDS, ...sites.map((site) => site.kind)])];
+    const sections = kinds.flatMap((kind) => {
+      const rows = found.rows.filter((row) => row[0]?.site.kind === kind);
+      return rows.length ? [this.section(look, kind, rows)] : [];
+    });
+    const gaps = look.scene.trace(look.state.trace).header.gaps.map(({ site, reason }) =>
+      h("p", { class: "hint" }, [say(look.language, [["gap", { site, reason }]])]),
+    );
+    this.element.replaceChildren(...sections, ...gaps);
+    return found.caption;
+  }
+
+  private section(look: Look, kind: string, rows: Thumb[][]): HTMLElement {
+    const most = Math.max(...rows.map((row) => row.length));
+    const title = h("h2", {}, [say(look.language, [[`kind.${kind}`]])]);
+    const lines = rows.map((row) => this.row(look, row));
+    const numbers = Array.from({ length: most }, (_, head) => h("span", {}, [String(head)]));
+    const ruler = h("div", { class: "row ruler", "aria-hidden": "true" }, [h("span", { class: "name" }), ...numbers]);
+    const named = rows.some((row) => row[0]!.site.header.numbers !== null) || kind === "aggregate";
+    const grid = h("div", { class: "layers" }, named ? lines : [ruler, ...lines]);
+    grid.style.setProperty("--heads", String(Math.max(most, 4)));
+    return h("section", { class: `kind ${kind}` }, [title, grid]);
+  }
+
+  private row(look: Look, row: Thumb[]): HTMLElement {
+    const { site } = row[0]!;
+    const text = site.header.layer === null ? site.name : String(site.header.layer);
+    const name = h("span", { class: "name", title: site.name }, [text]);
+    return h("div", { class: "row", role: "group", "aria-label": site.name }, [
+      name,
+      ...row.map((thumb) => this.tile(look, site, thumb)),
+    ]);
+  }
+
+  private tile(look: Look, site: Site, thumb: Thumb): HTMLElement {
+    const { head } = thumb;
+    const canvas = document.createElement("canvas");
+    paint(canvas, thumb.shades, thumb.width, look.colours.weights);
+    const { state, language } = look;
+    const number = site.number(head);
+    const badges = site.badges(head);
+    const label = [site.kind === "aggregate" ? site.name : say(language, [["caption.head", { site: site.name, head: number }]]), ...badges];
+    const here = site.name === (state.site ?? "") && head === state.head;
+    const tags = badges.length ? h("span", { class: "badges" }, badges.map((each) => h("bdi", {}, [each]))) : null;
+    const numbered = site.header.numbers ? h("span", { class: "number", "aria-hidden": "true" }, [String(number)]) : null;
+    return h(
+      "button",
+      { type: "button", class: here ? "tile here" : "tile", "aria-label": label.join(" "), "data-head": `${site.name} ${head}` },
+      [canvas, numbered, tags],
+      {
+        click: () => look.change({ view: "heatmap", site: site.name, head, ...stillPinned(look, site) }),
+        pointermove: (event) => look.tip.show(event, label),
+        pointerleave: () => look.tip.hide(),
+      },
+    );
+  }
+}
+
+/** A pinned token stays pinned where the other site has the same rows and columns. */
+export function stillPinned(look: Look, site: Site): { place?: null } {
+  const now = look.scene.trace(look.state.trace).site(look.state.site);
+  const same = now.rows.equals(site.rows) && now.columns.equals(site.columns);
+  return same ? {} : { place: null };
+}

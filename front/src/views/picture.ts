@@ -1,0 +1,125 @@
+/** Attention over the cells of a picture, row by row. */
+import { percent, say } from "../captions";
+import { colourAt, css } from "../colours";
+import { h, sized } from "../dom";
+import { visible } from "../glyphs";
+import { legend } from "../legend";
+import type { Drawing, Look } from "../look";
+import { largest } from "../matrix";
+import { cells, type Cells } from "../numbers/image";
+
+export class PictureView implements Drawing {
+  readonly element: HTMLElement;
+  private readonly canvas = h("canvas", { role: "img" });
+  private readonly steps = h("p", { class: "text steps" });
+  private readonly bar = h("div", { class: "legend" });
+  private readonly files = new Map<number, HTMLImageElement>();
+  private image: HTMLImageElement | null = null;
+  private look!: Look;
+  private found!: Cells;
+
+  constructor() {
+    this.element = h("div", { class: "picture" }, [this.steps, this.canvas, this.bar]);
+    this.canvas.addEventListener("pointermove", (event) => this.hover(event));
+    this.canvas.addEventListener("pointerleave", () => this.look.tip.hide());
+  }
+
+  show(look: Look): string {
+    this.look = look;
+    this.found = cells(look.scene, look.state);
+    this.canvas.setAttribute("aria-label", this.found.caption);
+    this.fillSteps();
+    this.find();
+    this.draw();
+    return this.found.caption;
+  }
+
+  resize(): void {
+    this.draw();
+  }
+
+  private fillSteps(): void {
+    const { look, found } = this;
+    const words = found.steps.map((label): HTMLElement => {
+      const { place } = look.state;
+      const pinned = place !== null && label.start <= place && place < label.stop;
+      return h(
+        "button",
+        { type: "button", class: pinned ? "word pinned" : "word", "aria-pressed": String(pinned) },
+        [visible(label.text)],
+        { click: () => look.change({ axis: "row", place: pinned ? null : label.start }) },
+      );
+    });
+    this.steps.replaceChildren(...words);
+  }
+
+  /** The file of the picture, read once. */
+  private find(): void {
+    const { scene, state } = this.look;
+    const traced = scene.trace(state.trace);
+    const file = traced.header.pictures[traced.site(state.site).columns.stream];
+    this.image = file ? (this.files.get(file.blob) ?? null) : null;
+    if (!file || this.files.has(file.blob)) return;
+    const image = new Image();
+    this.files.set(file.blob, image);
+    void scene.bytes(file.blob).then((bytes) => {
+      const address = URL.createObjectURL(new Blob([bytes as Uint8Array<ArrayBuffer>], { type: file.type }));
+      image.addEventListener("load", () => {
+        URL.revokeObjectURL(address);
+        this.image = image;
+        this.draw();
+      });
+      image.src = address;
+    });
+  }
+
+  private get size(): [number, number] {
+    const { rows, columns } = this.found.weights;
+    const { image } = this;
+    const shape = image?.naturalWidth ? image.naturalHeight / image.naturalWidth : rows / columns;
+    const most = Math.min(this.element.clientWidth, 720, (window.innerHeight * 0.7) / shape);
+    return [Math.round(most), Math.round(most * shape)];
+  }
+
+  private draw(): void {
+    const { found, look, image } = this;
+    const [wide, high] = this.size;
+    const context = sized(this.canvas, wide, high);
+    const { rows, columns } = found.weights;
+    const drawn = !!image?.naturalWidth;
+    this.bar.replaceChildren(legend(look, largest(found.weights.data), false, drawn ? OVER : undefined));
+    if (drawn) {
+      context.drawImage(image, 0, 0, wide, high);
+      context.fillStyle = look.theme === "dark" ? "rgb(16 18 22 / 35%)" : "rgb(20 22 28 / 28%)";
+      context.fillRect(0, 0, wide, high);
+    }
+    for (let cell = 0; cell < found.shades.length; cell++) {
+      const shade = found.shades[cell]!;
+      const [row, column] = [Math.floor(cell / columns), cell % columns];
+      const [x, y] = [Math.round((column * wide) / columns), Math.round((row * high) / rows)];
+      const [right, bottom] = [Math.round(((column + 1) * wide) / columns), Math.round(((row + 1) * high) / rows)];
+      // bright colours over a dimmed picture: the same in both themes
+      context.fillStyle = css(colourAt(drawn ? OVER : look.colours.weights, shade));
+      context.globalAlpha = drawn ? 0.8 * shade ** 0.8 : 1;
+      context.fillRect(x, y, right - x, bottom - y);
+    }
+    context.globalAlpha = 1;
+  }
+
+  private hover(event: PointerEvent): void {
+    const box = this.canvas.getBoundingClientRect();
+    const { rows, columns, data } = this.found.weights;
+    const column = Math.floor(((event.clientX - box.left) / box.width) * columns);
+    const row = Math.floor(((event.clientY - box.top) / box.height) * rows);
+    if (row < 0 || column < 0 || row >= rows || column >= columns) return this.look.tip.hide();
+    const values = { row: row + 1, column: column + 1, weight: percent(data[row * columns + column]!) };
+    this.look.tip.show(event, [say(this.look.language, [["hover.weight", values]]).replace(" → ", ", ")]);
+  }
+}
+
+/** From violet over orange to yellow: seen on any picture. */
+const OVER = Uint32Array.from({ length: 257 }, (_, step) => {
+  const at = step / 256;
+  const [red, green, blue] = [120 + 135 * at ** 0.6, 20 + 215 * at ** 1.4, 140 * (1 - at) ** 1.5 + 40 * at];
+  return ((255 << 24) | (Math.round(blue) << 16) | (Math.round(green) << 8) | Math.round(red)) >>> 0;
+});

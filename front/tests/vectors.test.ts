@@ -1,0 +1,142 @@
+/** The examples that Python reads too: the same bytes, hashes, numbers and sentences. */
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { test } from "node:test";
+import { deflateRawSync } from "node:zlib";
+import { percent, setWords } from "../src/captions";
+import { fromCharacters } from "../src/characters";
+import { decode } from "../src/decode";
+import type { SceneHeader } from "../src/header";
+import { inflate } from "../src/inflate";
+import type { Matrix } from "../src/matrix";
+import { difference } from "../src/numbers/difference";
+import { grid, ticks } from "../src/numbers/grid";
+import { highlights } from "../src/numbers/highlight";
+import { lines } from "../src/numbers/lines";
+import { needed } from "../src/numbers/needed";
+import type { Label } from "../src/numbers/reading";
+import { thumbs } from "../src/numbers/thumbs";
+import { Scene } from "../src/scene";
+import { fromHash, toHash, type State } from "../src/state";
+
+interface Vectors {
+  characters: { bytes: string; units: number[] };
+  maps: { name: string; blob: string; weights: number[][] }[];
+  scene: SceneHeader;
+  blobs: string[];
+  hashes: { state: State; hash: string }[];
+  percents: [number, string][];
+  ticks: [number, number, number[]][];
+  numbers: { state: State; numbers: Record<string, unknown> }[];
+}
+
+const read = (path: string): unknown => JSON.parse(readFileSync(path, "utf-8"));
+const vectors = read("../tests/views/vectors.json") as Vectors;
+setWords(read("../src/regard/views/words.json") as Parameters<typeof setWords>[0]);
+const bytes = (text: string): Uint8Array => new Uint8Array(Buffer.from(text, "base64"));
+
+function near(found: unknown, stored: unknown, path = ""): void {
+  if (typeof stored === "number") {
+    const close = Math.abs((found as number) - stored) <= 1e-7 + 1e-4 * Math.abs(stored);
+    assert.ok(close, `${path}: ${String(found)} is not ${stored}`);
+  } else if (stored !== null && typeof stored === "object") {
+    const [mine, its] = [found as object, stored as object];
+    assert.deepEqual(Object.keys(mine).sort(), Object.keys(its).sort(), path);
+    for (const [key, value] of Object.entries(its)) {
+      near((mine as Record<string, unknown>)[key], value, `${path}.${key}`);
+    }
+  } else assert.equal(found, stored, path);
+}
+
+const nested = ({ rows, columns, data }: Matrix): number[][] =>
+  Array.from({ length: rows }, (_, row) => [...data.subarray(row * columns, (row + 1) * columns)]);
+
+/** What the front end's numbers are called in Python's. */
+function spelled(scene: Scene, state: State): Record<string, unknown> {
+  const label = ({ text, start, stop, special }: Label): Label => ({ text, start, stop, special });
+  const labels = (each: Label[]): Label[] => each.map(label);
+  if (state.view === "heatmap") {
+    const { weights, shades, rows, columns, cells, caption } = grid(scene, state);
+    const shaded = nested({ ...weights, data: shades });
+    const sides = { rows: labels(rows), columns: labels(columns) };
+    return { weights: nested(weights), shades: shaded, ...sides, cells, caption };
+  }
+  if (state.view === "highlight") return { ...highlights(scene, state) };
+  if (state.view === "flow") {
+    const found = lines(scene, state);
+    return { ...found, levels: found.levels.map(labels) };
+  }
+  if (state.view === "compare") {
+    const { first, second, difference: minus, rows, columns, caption } = difference(scene, state);
+    const maps = { first: nested(first), second: nested(second), difference: nested(minus) };
+    return { ...maps, rows: labels(rows), columns: labels(columns), caption };
+  }
+  const found = thumbs(scene, state);
+  const rows = found.rows.map((row) =>
+    row.map(({ site, head, height, width, shades }) => ({
+      site: site.name,
+      kind: site.kind,
+      head,
+      number: site.number(head),
+      shades: nested({ rows: height, columns: width, data: shades }),
+      badges: site.badges(head),
+    })),
+  );
+  return { rows, caption: found.caption };
+}
+
+for (const { name, blob, weights } of vectors.maps) {
+  test(`a stored map decodes to its weights: ${name}`, () => {
+    near(nested(decode(inflate(bytes(blob)))), weights);
+  });
+}
+
+test("what was deflated in any way is inflated", () => {
+  const noise = Uint8Array.from({ length: 70_001 }, (_, index) => (index * index * 7919) >>> 5);
+  const plain = new Uint8Array(100_003).map((_, index) => (index % 997 < 500 ? 3 : index % 13));
+  for (const data of [new Uint8Array(0), Uint8Array.of(5), noise, plain]) {
+    for (const options of [{ level: 0 }, { level: 9 }, { level: 1 }, { strategy: 4 }, { strategy: 2 }]) {
+      assert.deepEqual(Buffer.from(inflate(deflateRawSync(data, options))), Buffer.from(data));
+    }
+  }
+});
+
+test("characters give back their bytes", () => {
+  const text = String.fromCharCode(...vectors.characters.units);
+  const stored = Buffer.from(vectors.characters.bytes, "hex");
+  const found = fromCharacters(`ab${text}`, 2, text.length, stored.length);
+  assert.deepEqual(Buffer.from(found), stored);
+});
+
+for (const { state, hash } of vectors.hashes) {
+  test(`a state is its hash: ${hash}`, () => {
+    assert.equal(toHash(state), hash);
+    assert.deepEqual(fromHash(hash), state);
+  });
+}
+
+test("what a hash cannot say stays as usual", () => {
+  const usual = fromHash("#");
+  assert.deepEqual(fromHash("#view=nothing&head=-1&place=x&hide=all&threshold=2&=&%"), usual);
+});
+
+test("an empty value is nothing chosen", () => {
+  const usual = { ...fromHash("#"), head: 3, heads: [1], hide: ["first" as const] };
+  assert.deepEqual(fromHash("#head=&heads=&hide=", usual), fromHash("#"));
+});
+
+test("weights and labels are written as Python writes them", () => {
+  for (const [weight, text] of vectors.percents) assert.equal(percent(weight), text);
+  for (const [count, most, found] of vectors.ticks) assert.deepEqual(ticks(count, most), found);
+  assert.equal(percent(0.0625), "6.2%"); // halves to even
+  assert.equal(percent(0.1875), "18.8%");
+});
+
+for (const [index, { state, numbers }] of vectors.numbers.entries()) {
+  test(`the numbers of a picture are the stored ones: ${index} ${state.view}`, async () => {
+    const scene = new Scene(vectors.scene, (blob) => bytes(vectors.blobs[blob]!));
+    await scene.load(needed(scene, state));
+    await scene.loadThumbs(scene.trace(state.trace).sites);
+    near(spelled(scene, state), numbers);
+  });
+}
