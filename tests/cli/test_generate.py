@@ -93,9 +93,10 @@ def test_a_mistake_is_one_line_on_stderr_and_exit_code_2(write, arguments, messa
     assert re.match(f"regard: {message}", result.stderr)
 
 
-def test_a_model_must_be_named(run):
+def test_without_a_shipped_model_one_must_be_named(run, monkeypatch):
+    monkeypatch.setattr("regard.cli.writing.shipped", lambda: ())
     result = run("generate", "one")
-    assert (result.exit_code, "name one with --model" in result.stderr) == (2, True)
+    assert (result.exit_code, "name a model with --model" in result.stderr) == (2, True)
 
 
 def test_a_model_that_translates_is_sent_to_the_other_command(run, monkeypatch):

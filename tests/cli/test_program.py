@@ -61,7 +61,7 @@ def test_an_unknown_command_is_told_the_nearest(run):
     assert result.exit_code == 2
     assert result.stderr == (
         "regard: no command 'mechanismes'; did you mean 'mechanisms'? "
-        "Known: explain, mechanisms, translate, generate, train, evaluate\n"
+        "Known: look, explain, mechanisms, translate, generate, train, evaluate\n"
     )
 
 

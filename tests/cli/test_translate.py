@@ -107,10 +107,11 @@ def test_a_file_that_is_no_text_is_said_to_be_so(translate, tmp_path):
     assert (result.exit_code, "is not UTF-8 text" in result.stderr) == (2, True)
 
 
-def test_a_model_must_be_named(run):
+def test_without_a_shipped_model_one_must_be_named(run, monkeypatch):
+    monkeypatch.setattr("regard.cli.writing.shipped", lambda: ())
     result = run("translate", "one")
     assert result.exit_code == 2
-    assert result.stderr.startswith("regard: no model is shipped with this version; name one with")
+    assert result.stderr.startswith("regard: en-zh-transformer is not shipped with this version")
 
 
 def test_a_folder_that_is_not_there_is_said_to_be_so(run, tmp_path):

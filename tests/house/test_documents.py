@@ -34,14 +34,28 @@ def test_the_code_of_the_documents_runs(document):
         exec(compile(block, document, "exec"), {})  # noqa: S102  our own document
 
 
+def test_the_gallery_runs_from_top_to_bottom():
+    document = "docs/gallery.md"
+    exec(compile("\n".join(blocks(document, "python")), document, "exec"), {})  # noqa: S102
+
+
+def test_the_pictures_of_the_documents_are_there():
+    for document in [*DOCUMENTS, "docs/gallery.md"]:
+        place = (ROOT / document).parent
+        for picture in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", (ROOT / document).read_text()):
+            assert (place / picture).is_file(), picture
+
+
 @pytest.mark.parametrize("document", DOCUMENTS)
-def test_the_commands_of_the_readme_run(document):
+def test_the_commands_of_the_readme_run(document, tmp_path):
     commands = [line for block in blocks(document, "bash") for line in block.splitlines()]
     ours = [line.split("#")[0] for line in commands if line.startswith("regard ")]
     assert ours
     for line in ours:
         command = f"{sys.executable} -m {line}"
-        ran = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)  # noqa: S602
+        ran = subprocess.run(  # noqa: S602
+            command, shell=True, capture_output=True, text=True, check=False, cwd=tmp_path
+        )
         assert ran.returncode == 0, ran.stderr
 
 

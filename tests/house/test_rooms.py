@@ -29,7 +29,7 @@ BELOW = {
 ROOMS = sorted(
     path.stem
     for path in SOURCE.iterdir()
-    if (path.is_dir() or path.suffix == ".py") and not path.stem.startswith("_")
+    if (path.suffix == ".py" or any(path.glob("*.py"))) and not path.stem.startswith("_")
 )
 FILES = sorted(SOURCE.rglob("*.py"))
 

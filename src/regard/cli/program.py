@@ -14,15 +14,17 @@ _FAILED = 2
 _INTERRUPTED = 130
 
 COMMANDS = {
+    "look": Lazy("regard.cli.look", "Show where a model looks while it reads TEXT and writes."),
     "explain": Lazy("regard.cli.explain", "Show the three steps of attention on a text."),
     "mechanisms": Lazy("regard.cli.mechanisms", "List the mechanisms, or tell all about one."),
     "translate": Lazy("regard.cli.translate", "Translate texts with a model."),
     "generate": Lazy("regard.cli.generate", "Continue texts with a model."),
     "train": Lazy("regard.cli.train", "Train the model of a recipe, or go on with it."),
-    "evaluate": Lazy("regard.cli.evaluate", "Score a model: BLEU, chrF, loss, speed, alignment."),
+    "evaluate": Lazy("regard.cli.evaluate", "Score a model on held-out DATA."),
 }
 EXAMPLES = """\b
 Examples:
+  regard look "I love you"
   regard mechanisms
   regard mechanisms additive --lang zh
   regard explain "我 爱 中国" --query 爱"""

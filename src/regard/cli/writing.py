@@ -12,18 +12,26 @@ import click
 
 from regard.cli.language import say
 from regard.errors import FileError, InputError
-from regard.models import from_pretrained
+from regard.models import from_pretrained, shipped
 
 _PATIENCE = 2.0  # seconds before progress is shown
 _PAUSE = 0.5  # seconds between two of its lines
 
 
-def _named(_: click.Context, __: click.Parameter, name: str | None) -> str:
-    if name is None:
+_USUAL = {"translate": "en-zh-transformer", "generate": "stories"}
+
+
+def _named(context: click.Context, _: click.Parameter, name: str | None) -> str:
+    """The model that is asked for, or the shipped one of the command."""
+    if name is not None:
+        return name
+    usual = _USUAL.get(context.info_name or "", "")
+    if usual not in shipped():
         raise click.UsageError(
-            "no model is shipped with this version; name one with --model, a folder or a hub name"
+            f"{usual} is not shipped with this version; name a model with --model, a folder or a "
+            "hub name"
         )
-    return name
+    return usual
 
 
 _OPTIONS = (
@@ -31,7 +39,7 @@ _OPTIONS = (
         "--model",
         metavar="PATH|NAME",
         callback=_named,
-        help="A folder, or a name on the hub; required.",
+        help="A shipped name, a folder, or a name on the hub. [a shipped one]",
     ),
     click.option(
         "--file",

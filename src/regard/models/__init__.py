@@ -1,6 +1,6 @@
 """Networks that attend: built, loaded from checkpoints, and writing token by token."""
 
-from regard.models.checkpoints import Pretrained, from_pretrained
+from regard.models.checkpoints import Pretrained, from_pretrained, shipped
 from regard.models.config import Config
 from regard.models.generation import Generated, Settings
 from regard.models.images import Captioner, CaptionerConfig, Recogniser, RecogniserConfig
@@ -24,4 +24,5 @@ __all__ = [
     "Transformer",
     "TransformerConfig",
     "from_pretrained",
+    "shipped",
 ]

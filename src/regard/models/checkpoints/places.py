@@ -6,7 +6,7 @@ from pathlib import Path
 
 from regard.errors import FileError
 
-__all__ = ["folder_of"]
+__all__ = ["folder_of", "shipped"]
 
 ZOO = Path(__file__).parents[2] / "zoo"
 
@@ -29,9 +29,14 @@ def folder_of(name: str | Path) -> Path:
     return _downloaded(str(name))
 
 
+def shipped() -> tuple[str, ...]:
+    """The names of the models that came with the package."""
+    found = ZOO.iterdir() if ZOO.is_dir() else ()
+    return tuple(sorted(each.name for each in found if (each / "config.json").is_file()))
+
+
 def _shipped() -> str:
-    names = sorted(each.name for each in ZOO.iterdir() if each.is_dir()) if ZOO.is_dir() else []
-    return f"shipped: {', '.join(names)}" if names else "none is shipped"
+    return f"shipped: {', '.join(shipped())}" if shipped() else "none is shipped"
 
 
 def _downloaded(name: str) -> Path:
