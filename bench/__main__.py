@@ -27,6 +27,7 @@ MODULES = (
     "recurrent",
     "training",
     "generation",
+    "pages",
 )
 
 

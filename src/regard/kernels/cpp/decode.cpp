@@ -248,21 +248,14 @@ void decode_with(const Step& step, Team& team) {
   if (step.output.w) product(step.output, step.x, step.logits, step, team);
 }
 
-// Run with all threads of a step.
-template <class Work>
-void together(const Step& step, Work&& work) {
-  Team team(static_cast<int>(step.threads));
-  on_threads(team.threads(), [&](int thread) { team.work(thread, [&] { work(team); }); });
-}
-
 void decode(const Step& step) {
-  together(step, [&](Team& team) { decode_with(step, team); });
+  with_team(step.threads, [&](Team& team) { decode_with(step, team); });
 }
 
 // One reading of one layer alone, for rows that are too many to be multiplied here: `x` are its
 // queries, with keys and values behind them where it reads its own text.
 void read(const Step& step, int64_t layer, float* x, float* context, bool own) {
-  together(step, [&](Team& team) {
+  with_team(step.threads, [&](Team& team) {
     if (own) read_own(step, team, layer, x, step.scratch, context);
     else read_source(step, team, layer, x, step.scratch, context);
   });

@@ -180,9 +180,7 @@ void multiply_eight(const Eight& eight, Team& team) {
 }
 
 void multiply_eight(const Eight& eight) {
-  Team team(static_cast<int>(eight.threads));
-  on_threads(team.threads(),
-             [&](int thread) { team.work(thread, [&] { multiply_eight(eight, team); }); });
+  with_team(eight.threads, [&](Team& team) { multiply_eight(eight, team); });
 }
 
 }  // namespace regard

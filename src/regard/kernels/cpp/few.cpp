@@ -83,8 +83,7 @@ void multiply(const Few& few, Team& team) {
 }
 
 void multiply(const Few& few) {
-  Team team(static_cast<int>(few.threads));
-  on_threads(team.threads(), [&](int thread) { team.work(thread, [&] { multiply(few, team); }); });
+  with_team(few.threads, [&](Team& team) { multiply(few, team); });
 }
 
 }  // namespace regard

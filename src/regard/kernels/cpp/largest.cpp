@@ -11,8 +11,7 @@ INLINE vec load_here(const float* p) { return (vec)(*reinterpret_cast<const loos
 // Each row by itself, on whichever thread takes it.
 template <class One>
 void each_row(int64_t rows, int64_t threads, One&& one) {
-  Team team(static_cast<int>(std::min(rows, threads)));
-  on_threads(team.threads(), [&](int thread) { team.work(thread, [&] { team.run(rows, one); }); });
+  with_team(std::min(rows, threads), [&](Team& team) { team.run(rows, one); });
 }
 
 float log_total(const float* x, int64_t columns) {
