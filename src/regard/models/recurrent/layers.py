@@ -1,6 +1,5 @@
 """The decoder's recurrence: all steps at once where nothing is fed back, else one by one."""
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
 import torch
@@ -9,6 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.models.recurrent.gates import gru_state, lstm_state
+from regard.models.recurrent.repeated import Repeated
 
 Row = Float[Tensor, "row hidden"]
 
@@ -63,7 +63,9 @@ class Steps:
         bias = first["b"] if self.rnn.mode == "GRU" else first["b"] + first["c"]
         products = F.linear(inputs.transpose(0, 1), first["i"][:, : self.width], bias)
         self.products = products.unbind(0)
-        self.fed = first["i"][:, self.width :].t()
+        self.fed = Repeated(first["i"][:, self.width :])
+        biased = self.rnn.mode == "GRU"
+        self.outer = [Repeated(each["h"], each["c"] if biased else None) for each in weights]
         self.state = list(hidden.state.unbind(0))
         self.cell = [] if hidden.cell is None else list(hidden.cell.unbind(0))
 
@@ -74,24 +76,23 @@ class Steps:
 
     def advance(self, step: int, fed: Float[Tensor, "row width"]) -> Row:
         """The top layer's state after one more input, joined with what is fed to it."""
-        products = torch.addmm(self.products[step], fed, self.fed)
+        products = self.fed(fed, self.products[step])
         for layer, weight in enumerate(self.weights):
             if layer:
                 below = F.dropout(self.state[layer - 1], self.rnn.dropout, self.rnn.training)
                 bias = weight["b"] if not self.cell else weight["b"] + weight["c"]
                 products = F.linear(below, weight["i"], bias)
-            self._update(layer, products, weight)
+            self._update(layer, products)
         return self.top
 
     def hidden(self, fed: Tensor | None = None) -> Hidden:
         """What to remember after the last step."""
         return Hidden(torch.stack(self.state), torch.stack(self.cell) if self.cell else None, fed)
 
-    def _update(self, layer: int, products: Tensor, weight: Mapping[str, Tensor]) -> None:
-        state = self.state[layer]
+    def _update(self, layer: int, products: Tensor) -> None:
+        state, outer = self.state[layer], self.outer[layer]
         if not self.cell:
-            outer = F.linear(state, weight["h"], weight["c"])
-            self.state[layer] = gru_state(products, outer, state)
+            self.state[layer] = gru_state(products, outer(state), state)
             return
-        gates = torch.addmm(products, state, weight["h"].t())
+        gates = outer(state, products)
         self.state[layer], self.cell[layer] = lstm_state(gates, self.cell[layer])
