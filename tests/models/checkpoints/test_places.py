@@ -41,6 +41,7 @@ def test_a_path_that_is_not_there_is_no_hub_name(tmp_path):
 def test_without_the_hub_there_is_the_command_that_installs_it(monkeypatch, tmp_path):
     monkeypatch.setattr(places, "ZOO", tmp_path)
     (tmp_path / "en-zh").mkdir()
+    (tmp_path / "en-zh" / "config.json").write_text("{}")
     monkeypatch.setattr(places, "find_spec", lambda name: None)
     with pytest.raises(FileError, match=r"'some/model' \(shipped: en-zh\).*pip install hugg"):
         from_pretrained("some/model")

@@ -37,8 +37,10 @@ class Repeated:
     def __call__(self, x: Rows, added: Products | None = None) -> Products:
         """The products of one step, and what is added to them."""
         if self.mark is None:
-            product = F.linear(x, self.weight, self.bias)
-            return product if added is None else added + product
+            if added is None or self.bias is not None:
+                product = F.linear(x, self.weight, self.bias)
+                return product if added is None else added + product
+            return torch.addmm(added, x, self.weight.t())
         found: Tensor = _Step.apply(  # type: ignore[no-untyped-call]
             x, added, self.mark, self.weight.detach(), self.bias, self.noted
         )

@@ -101,6 +101,7 @@ def taken(call: Seen, row: Row) -> Seen:
         weights=None if call.weights is None else call.weights[index],
         observed=observed,
         kept=call.kept.taken(index),
+        matches=None,  # of the whole batch, and counted already
     )
 
 
