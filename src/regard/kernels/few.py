@@ -40,16 +40,7 @@ def multiply(
     bias: Float[Tensor, " out"] | None,
 ) -> Float[Tensor, "row out"]:
     """x W^T + b, without gradients; `takes_matrix` says for which matrices."""
-    function = multiplier()
-    assert function is not None
-    x = x.contiguous()
-    rows, dim = x.shape
-    outs = weight.shape[0]
-    y = x.new_empty(rows, outs)
-    threads = torch.get_num_threads() if rows * weight.numel() > _SMALL else 1
-    place = None if bias is None else bias.data_ptr()
-    function(x.data_ptr(), weight.data_ptr(), place, y.data_ptr(), rows, dim, outs, threads)
-    return y
+    return _run(multiplier(), x, (weight,), bias)
 
 
 @cache
@@ -77,14 +68,21 @@ def multiply_bytes(
     bias: Float[Tensor, " out"] | None,
 ) -> Float[Tensor, "row out"]:
     """x (scale W)^T + b with each row of x in eight bits too, by its largest number."""
-    function = multiplier_of_bytes()
+    return _run(multiplier_of_bytes(), x, (weight, scale), bias)
+
+
+def _run(
+    function: Callable[..., None] | None,
+    x: Float[Tensor, "row dim"],
+    matrix: tuple[Tensor, ...],
+    bias: Float[Tensor, " out"] | None,
+) -> Float[Tensor, "row out"]:
+    """What a native function makes of the rows, the parts of a matrix and its bias."""
     assert function is not None
-    x = x.contiguous()
-    rows, dim = x.shape
-    outs = weight.shape[0]
+    x, weight = x.contiguous(), matrix[0]
+    (rows, dim), outs = x.shape, weight.shape[0]
     y = x.new_empty(rows, outs)
     threads = torch.get_num_threads() if rows * weight.numel() > _SMALL else 1
-    places = (each.data_ptr() for each in (x, weight, scale))
-    place = None if bias is None else bias.data_ptr()
-    function(*places, place, y.data_ptr(), rows, dim, outs, threads)
+    places = [None if each is None else each.data_ptr() for each in (x, *matrix, bias, y)]
+    function(*places, rows, dim, outs, threads)
     return y
