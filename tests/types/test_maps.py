@@ -200,6 +200,19 @@ def test_selected_heads_keep_their_values_and_gradients():
     assert torch.equal(some.gradient, each.gradient[[5, 0]])
 
 
+def test_selected_heads_keep_their_parts_of_the_output_projection():
+    each = with_sides(output=torch.rand(HEADS, 7, 17))
+    assert torch.equal(each.select([5, 0]).output, each.output[[5, 0]])
+    assert torch.equal(each.part(range(3), range(5)).output, each.output)
+
+
+def test_a_map_refuses_an_output_projection_of_other_heads():
+    with pytest.raises(
+        ShapeError, match=r"\(head value_dim model\) for its 6 heads, got \(5, 7, 17"
+    ):
+        replace(a_map(), output=torch.rand(5, 7, 17))
+
+
 def test_a_part_keeps_the_values_of_its_columns_and_the_gradients_of_its_rows():
     each = with_sides()
     part = each.part(range(3, 5), range(1, 4))
@@ -221,3 +234,98 @@ def test_a_map_refuses_values_of_other_columns_or_heads(shape):
 def test_a_map_refuses_a_gradient_of_other_rows():
     with pytest.raises(ShapeError, match=r"gradient with the axes \(head query\) = \(6, 11\) fir"):
         with_sides(gradient=torch.rand(HEADS, ROWS + 2, 7))
+
+
+def test_kept_numbers_are_given_as_they_are():
+    each = a_map()
+    assert each.numbers is each.statistics
+
+
+def test_numbers_that_were_not_kept_are_counted_once():
+    each = replace(a_map(), statistics=None)
+    assert each.numbers is each.numbers
+    torch.testing.assert_close(each.numbers.entropy, a_like(each).entropy)
+
+
+def a_like(each):
+    dense = replace(each, source=Dense(each.weights()), rows=moved(each.rows, each.offset))
+    sink = each.numbers.on_sink
+    entropy = dense.numbers.entropy - torch.special.xlogy(sink, sink)
+    return replace(dense.numbers, entropy=entropy)
+
+
+def moved(axis, offset):
+    return Axis(axis.stream, tuple(place + offset for place in axis.places))
+
+
+def test_dense_rows_stand_at_their_places():
+    part = dense_map(rows=7).part(range(3, 6), range(1, 7))
+    assert part.offset == 2
+    expected = part.weights().diagonal(2, dim1=1, dim2=2)
+    torch.testing.assert_close(part.numbers.on_self, expected)
+
+
+def test_a_part_of_a_recomputable_map_stands_where_its_weights_do():
+    each = a_map()
+    assert each.offset == 2
+    assert each.part(range(3, 8), range(1, 12)).offset == 4
+
+
+def test_counted_numbers_of_a_part_are_of_its_columns():
+    each = replace(a_map(), statistics=None)
+    part = each.part(range(3, 8), range(4, 9))
+    torch.testing.assert_close(part.numbers.on_first, each.weights()[:, 3:8, 4])
+
+
+def test_a_summary_with_statistics_gives_them():
+    each = replace(a_map(), source=Summary((HEADS, ROWS, COLUMNS)))
+    assert each.numbers is each.statistics
+
+
+def test_columns_of_every_source_receive_the_same():
+    each = a_map()
+    dense = replace(each, source=Dense(each.weights()))
+    labels = torch.arange(COLUMNS) % 3
+    found, other = each.received(labels), dense.received(labels)
+    torch.testing.assert_close(found.total, other.total)
+    torch.testing.assert_close(found.by_label, other.by_label)
+    torch.testing.assert_close(found.by_label.sum(-1), each.weights().sum(-1))
+
+
+def test_labels_are_one_for_each_column():
+    with pytest.raises(ShapeError, match=r"expected a label for each of the 7 columns, got \(5,\)"):
+        dense_map().received(torch.zeros(5).long())
+
+
+def test_labels_are_whole_numbers(unchecked):
+    with pytest.raises(InputError, match=r"whole numbers, got torch.float32; use .long"):
+        dense_map().received(torch.zeros(7))
+
+
+def test_visible_columns_come_from_the_mask():
+    each = a_map()
+    seen = each.source.scoring.mask.dense(ROWS, COLUMNS, offset=2)[0]
+    assert torch.equal(each.visible, seen.sum(-1).expand(HEADS, ROWS))
+
+
+def test_dense_rows_that_never_look_ahead_may_see_what_came_before():
+    weights = torch.rand(3, 7, 7).tril()
+    each = replace(dense_map(rows=7), source=Dense(weights))
+    assert each.visible[1].tolist() == [1, 2, 3, 4, 5, 6, 7]
+    assert replace(each, kind="cross").visible.tolist() == [[7] * 7] * 3
+
+
+def test_dense_rows_that_look_ahead_may_see_everything():
+    assert dense_map().visible.tolist() == [[7] * 5] * 3
+
+
+def test_rows_of_a_map_come_in_strips():
+    each = a_map()
+    found = torch.cat([weights for _, weights in each.strips(most=200)], dim=1)
+    torch.testing.assert_close(found, each.weights())
+
+
+def test_strips_of_a_summary_are_refused_with_the_way_out():
+    each = replace(dense_map(), source=Summary((3, 5, 7)))
+    with pytest.raises(InputError, match="watch again with keep='windows' or keep='dense'"):
+        next(each.strips())

@@ -121,3 +121,16 @@ def test_a_summary_refuses_with_the_way_out():
 def test_a_part_of_a_summary_knows_its_sizes(part):
     expected = cut(torch.zeros(HEADS, ROWS, COLUMNS), part).shape
     assert Summary((HEADS, ROWS, COLUMNS)).within(part).sizes == tuple(expected)
+
+
+@pytest.mark.parametrize("dense", [False, True])
+def test_rows_of_a_source_are_all_weights_of_a_run(dense):
+    source = a_map().source
+    expected = whole(source)[:, 3:8]
+    found = Dense(whole(source)) if dense else source
+    torch.testing.assert_close(found.rows(range(3, 8)), expected)
+
+
+def test_rows_of_a_summary_are_refused_with_the_way_out():
+    with pytest.raises(InputError, match="watch again with keep='windows' or keep='dense'"):
+        Summary((3, 7, 11)).rows(range(7))

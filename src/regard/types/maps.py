@@ -1,18 +1,21 @@
 """One site's attention in one example: who looked at whom, and where the weights come from."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Literal, TypeVar, get_args
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.errors import InputError, ShapeError, UnknownNameError
 from regard.kernels import Atlas, Pooled, Region, Statistics, Top
-from regard.masks import Part
+from regard.masks import Part, causal
+from regard.types import counting
+from regard.types.counting import Received
 from regard.types.levels import read_off
-from regard.types.sources import Source, indices
+from regard.types.sources import Recomputable, Source, indices
 
 Kind = Literal["encoder", "decoder", "cross"]
 Numbers = TypeVar("Numbers", Statistics, Top)
@@ -46,6 +49,7 @@ class AttentionMap:
     `head_numbers` are those that its heads have in the model, None where these are all of them.
     `values` are what the weights mixed; groups of heads may share them. `gradient` is that of
     some loss by each head's context, so that by a head's weights it is gradient @ values^T.
+    `output` is each head's part of the matrix that contexts go straight into, W_O.
     """
 
     site: str
@@ -60,6 +64,7 @@ class AttentionMap:
     head_numbers: tuple[int, ...] | None = None
     values: Float[Tensor, "key_head key value_dim"] | None = None
     gradient: Float[Tensor, "head query value_dim"] | None = None
+    output: Float[Tensor, "head value_dim model"] | None = None
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(Kind):
@@ -97,6 +102,12 @@ class AttentionMap:
             raise ShapeError(
                 f"the map of {self.site!r} expected values for its {columns} columns, of a number "
                 f"of heads that divides {heads}, got {tuple(self.values.shape)}"
+            )
+
+        if self.output is not None and (self.output.dim() != 3 or len(self.output) != heads):
+            raise ShapeError(
+                f"the map of {self.site!r} expected an output with the axes (head value_dim model) "
+                f"for its {heads} heads, got {tuple(self.output.shape)}"
             )
 
     def _check_numbers(self, name: str, numbers: Statistics | Top | None) -> None:
@@ -143,6 +154,61 @@ class AttentionMap:
         found = None if self.atlas is None else read_off(self.atlas, region, self.shape[1:])
         return self.source.look(region) if found is None else found
 
+    @property
+    def offset(self) -> int:
+        """Row i stands at column offset + i: how far the first row is from the first column."""
+        if isinstance(self.source, Recomputable):
+            return self.source.scoring.offset
+        return self.rows.places[0] - self.columns.places[0] if 0 not in self.shape else 0
+
+    @cached_property
+    def numbers(self) -> Statistics:
+        """The numbers of the rows: those that were kept, else counted exactly from the weights.
+
+        Counted ones are of the columns that the map has, kept ones of the whole rows.
+
+        >>> import torch
+        >>> from regard.types import Trace
+        >>> trace = Trace.from_weights(torch.eye(3), ["我", "爱", "中国"])
+        >>> trace["weights"].numbers.on_self
+        tensor([[1., 1., 1.]])
+        """
+        if self.statistics is not None:
+            return self.statistics
+        return counting.statistics(self.source, self.offset)
+
+    def received(self, labels: Int[Tensor, " key"] | None = None) -> Received:
+        """What each column received from all rows, exactly, and each row's mass per label.
+
+        A label is a number from 0 on for each column, such as a kind of token; negative ones count
+        nowhere.
+
+        >>> import torch
+        >>> from regard.types import Trace
+        >>> weights = torch.tensor([[1.0, 0.0], [0.25, 0.75]])
+        >>> trace = Trace.from_weights(weights, ["我", "爱"])
+        >>> trace["weights"].received().total
+        tensor([[1.2500, 0.7500]])
+        """
+        return counting.sums(self.source, labels)
+
+    @cached_property
+    def visible(self) -> Int[Tensor, "head query"]:
+        """How many columns each row may see, by the mask.
+
+        Where no mask was kept, a text whose rows give nothing at all to what follows them is
+        taken to be masked so; else a row may see every column.
+        """
+        if isinstance(self.source, Recomputable):
+            mask, device = self.source.scoring.mask, self.source.query.device
+            return counting.visible(mask, self.shape, self.offset, device)
+        ahead = self.kind == "cross" or bool(self.numbers.on_future.any())
+        return counting.visible(None if ahead else causal(), self.shape, self.offset)
+
+    def strips(self, most: int = counting.STRIP) -> Iterator[tuple[range, Tensor]]:
+        """The exact weights (head query key), a run of rows at a time: never more than `most`."""
+        return counting.strips(self.source, most)
+
     def select(self, heads: Sequence[int]) -> "AttentionMap":
         """The same map with only these heads, in this order."""
         wrong = [head for head in heads if not 0 <= head < self.heads]
@@ -178,6 +244,7 @@ class AttentionMap:
             head_numbers=_numbers_of(self, part),
             values=_values_of(self, part),
             gradient=None if self.gradient is None else self.gradient[indices(part)[:2]],
+            output=None if self.output is None else self.output[indices(part)[0]],
         )
 
     def __repr__(self) -> str:

@@ -10,6 +10,11 @@ from regard.errors import InputError
 from regard.kernels import Pooled, Region, Scoring, window
 from regard.masks import Part, everything
 
+_GONE = (
+    "this map keeps only statistics and an atlas, not what its weights could be computed from; "
+    "watch again with keep='windows' or keep='dense'"
+)
+
 
 @dataclass(frozen=True, eq=False)
 class Recomputable:
@@ -29,6 +34,12 @@ class Recomputable:
     def look(self, region: Region) -> Pooled:
         """The weights, computed for this rectangle alone."""
         return window(self.query[None], self.key[None], self.lse[None], region, self.scoring)
+
+    def rows(self, run: range) -> Float[Tensor, "head query key"]:
+        """All weights of some rows, computed for these alone."""
+        heads, _, columns = self.sizes
+        looks = [self.look(Region(run, range(columns), head)).mean for head in range(heads)]
+        return torch.stack(looks)
 
     def within(self, part: Part) -> "Recomputable":
         """The part's own call; its weights are shares of the whole rows still."""
@@ -72,6 +83,10 @@ class Dense:
         weights = self.weights[region.head, rows.start : rows.stop, columns.start : columns.stop]
         return pooled(weights, region.zoom)
 
+    def rows(self, run: range) -> Float[Tensor, "head query key"]:
+        """All weights of some rows."""
+        return self.weights[:, run.start : run.stop]
+
     def within(self, part: Part) -> "Dense":
         """The weights of the part."""
         return Dense(self.weights[indices(part)])
@@ -85,10 +100,11 @@ class Summary:
 
     def look(self, region: Region) -> Pooled:
         """Refused, with the way out."""
-        raise InputError(
-            "this map keeps only statistics and an atlas, not what its weights could be computed "
-            "from; watch again with keep='windows' or keep='dense'"
-        )
+        raise InputError(_GONE)
+
+    def rows(self, run: range) -> Float[Tensor, "head query key"]:
+        """Refused, with the way out."""
+        raise InputError(_GONE)
 
     def within(self, part: Part) -> "Summary":
         """Fewer heads, rows and columns of which the weights are gone."""
