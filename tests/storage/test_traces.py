@@ -162,6 +162,7 @@ def test_a_trace_that_contradicts_itself_is_refused(tmp_path, monkeypatch):
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_values_and_gradients_come_back_exactly(again, dtype):
     sides = {"values": torch.rand(2, COLUMNS, 7), "gradient": torch.rand(HEADS, ROWS, 7)}
+    sides["output"] = torch.rand(HEADS, 7, 17)
     trace = trace_of(replace(a_map(), **{name: each.to(dtype) for name, each in sides.items()}))
     assert_same(again(trace), trace)
 

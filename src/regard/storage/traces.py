@@ -25,7 +25,8 @@ from regard.types import (
 State = dict[str, Any]
 N = TypeVar("N", Statistics, Top, Atlas)
 
-SINCE_2 = ("head_numbers", "values", "gradient")  # what maps of format 1 do not have
+# what maps of format 1 do not have; readers of format 2 may leave the last of them out
+SINCE_2 = ("head_numbers", "values", "gradient", "output")
 
 
 def save_trace(trace: Trace, path: str | os.PathLike[str]) -> None:
@@ -94,6 +95,7 @@ def _described_map(each: AttentionMap) -> State:
         "head_numbers": each.head_numbers,
         "values": each.values,
         "gradient": each.gradient,
+        "output": each.output,
     }
 
 

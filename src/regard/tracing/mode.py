@@ -106,6 +106,8 @@ class Watcher(TorchFunctionMode):
         chosen = self.wishes.choice.fits(turn.site)
         if chosen or changes:
             result, observed, kept = turn.run(self.wishes, changes)
+            if kept.outlet is not None:
+                self.mixer.outlets.wait(kept.outlet)
         else:
             result = own()
         if chosen:

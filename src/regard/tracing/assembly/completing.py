@@ -41,6 +41,7 @@ def completed(plain: AttentionMap, kept: Kept, place: Part, form: Form) -> Atten
         plain,
         values=None if value is None else value[place.example, :, columns],
         gradient=None if gradient is None else gradient[place.example, :, rows],
+        output=kept.output,
     )
     if kept.edited:
         found = _edited(found, [_patch(each, place) for each in kept.edited], form)

@@ -9,6 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.errors import InputError
+from regard.tracing.flow.outlets import Outlet
 
 Form = Literal["summary", "windows", "dense"]
 
@@ -22,17 +23,19 @@ class Keep:
     bfloat16: half the memory, and weights that are off by about 1% of their size for scores
     around 10, in proportion for others; the numbers of rows and the atlas stay exact. `values`
     keeps what the weights mixed, `gradients` that of a loss by each head's context, if
-    `backward()` runs inside the block.
+    `backward()` runs inside the block. `outputs` keeps each head's part of the matrix that the
+    contexts go straight into, W_O.
 
     >>> from regard.tracing import Keep
     >>> Keep(half=True)
-    Keep(weights='windows', half=True, values=False, gradients=False)
+    Keep(weights='windows', half=True, values=False, gradients=False, outputs=False)
     """
 
     weights: Form = "windows"
     half: bool = False
     values: bool = False
     gradients: bool = False
+    outputs: bool = False
 
     def __post_init__(self) -> None:
         if self.weights not in get_args(Form):
@@ -80,7 +83,8 @@ class Kept:
     """What is kept of a call beside its weights, for all examples of the batch.
 
     `heads` are those that the map will have, None for all. Not `exact` are queries and keys that
-    were rounded. The gradient is there when `backward()` has run.
+    were rounded. The gradient is there when `backward()` has run, the output when the context has
+    met a matrix.
     """
 
     heads: tuple[int, ...] | None = None
@@ -88,6 +92,12 @@ class Kept:
     value: Float[Tensor, "batch key_head key value_dim"] | None = None
     landing: Landing | None = None
     edited: tuple[Edited, ...] = ()
+    outlet: Outlet | None = None
+
+    @property
+    def output(self) -> Float[Tensor, "head value_dim model"] | None:
+        """Each head's part of the matrix that the contexts went straight into, if they did."""
+        return None if self.outlet is None else self.outlet.output
 
     @property
     def gradient(self) -> Float[Tensor, "batch head query value_dim"] | None:

@@ -17,6 +17,7 @@ from regard.tracing.calls.turn import seen_keys
 from regard.tracing.calls.wishes import Wishes
 from regard.tracing.flow.byhand import by_hand
 from regard.tracing.flow.marks import Weighing, mark_of
+from regard.tracing.flow.outlets import Outlet, Outlets
 from regard.tracing.flow.products import Product, product_of
 from regard.tracing.sites import Sites
 
@@ -29,6 +30,7 @@ class Mixed:
     changes: list[Change]
     mixture: Mixture | None
     landing: Landing | None = None
+    outlet: Outlet | None = None
 
 
 class Mixer:
@@ -37,7 +39,9 @@ class Mixer:
     def __init__(self, sites: Sites, wishes: Wishes) -> None:
         self.sites, self.wishes = sites, wishes
         keep = wishes.keep
-        self.idle = not (wishes.editor or keep.values or keep.gradients)
+        self.idle = not (wishes.editor or keep.values or keep.gradients or keep.outputs)
+        self.outlets = Outlets()
+        sites.closed.append(self.outlets.close)
         self.last: Mixed | None = None
         self._pending: Mixed | None = None  # a product of which no call was handed on yet
         self.used: Tensor | None = None  # the weights of the last edited product
@@ -47,6 +51,8 @@ class Mixer:
     ) -> Any:
         """The product, of what the caller wants where one of its factors is weights."""
         product = product_of(name, args)
+        if product is not None:
+            self.outlets.meet(product)
         place, weighing = (0, None) if product is None else _weights(product)
         if product is None or weighing is None:
             return function(*args, **kwargs)
@@ -57,8 +63,9 @@ class Mixer:
         if changes and mixture is None:
             raise _refusal(seen.site)
         landing = Landing() if self.wishes.keep.gradients and mixture is not None else None
+        outlet = Outlet() if self.wishes.keep.outputs and mixture is not None else None
         if self.last is None or self.last.weighing.weights is not weighing.weights:
-            self.last = self._pending = Mixed(weighing, changes, mixture, landing)
+            self.last = self._pending = Mixed(weighing, changes, mixture, landing, outlet)
         if mixture is None:
             return function(*args, **kwargs)
         if any(each.weights is not None for each in changes):
@@ -67,6 +74,8 @@ class Mixer:
         result = _given(mixture, function(*args, **kwargs), changes)
         if landing is not None and result.requires_grad:
             result.register_hook(lambda gradient: landing.take(mixture.context(gradient)))
+        if outlet is not None:
+            self.outlets.wait(outlet, mixture.context(result.detach()))
         return result
 
     def _changes(self, weighing: Weighing, seen: Seen, mixture: Mixture | None) -> list[Change]:
@@ -84,7 +93,7 @@ class Mixer:
                 raise _refusal(seen.site)
             return replace(seen, kept=kept)
         value = last.mixture.value.detach() if keep.values else None
-        kept = replace(kept, value=value, landing=last.landing)
+        kept = replace(kept, value=value, landing=last.landing, outlet=last.outlet)
         assert seen.weights is not None
         return replace(seen, weights=used(seen.weights, last.changes).detach(), kept=kept)
 

@@ -18,6 +18,7 @@ from regard.tracing.calls.edits import Call
 from regard.tracing.calls.keeping import Kept, Landing
 from regard.tracing.calls.wishes import Wishes
 from regard.tracing.flow.marks import tensors
+from regard.tracing.flow.outlets import Outlet
 
 CONTEXT_ONLY = What(statistics=False, atlas=0)
 
@@ -95,7 +96,15 @@ class Turn:
             each.value.detach() if keep.values else None,
             landing,
             noted(changes) if self.scoring is not None else (),
+            self._outlet(context, result) if keep.outputs else None,
         )
+
+    def _outlet(self, context: Tensor | None, result: Any) -> Outlet | None:
+        """Where the context waits for the matrix that it goes into."""
+        first = next(iter(tensors([result])), None)
+        if context is None and first is not None:
+            context = self._before_finish(first.detach())
+        return None if context is None else Outlet(context.detach())
 
     def _await(self, landing: Landing, context: Tensor | None, result: Any) -> None:
         """Let the gradient of the context land, by way of the result where the function ran."""

@@ -37,7 +37,9 @@ class Run:
         self.model, self.reader, self._plan, self._options = model, reader, plan, options
         parameters = inspect.signature(model.forward).parameters.values()
         self._taken = {each.name for each in parameters if "VAR" not in each.kind.name}
-        self._has_decoder = "decoder_input_ids" in self._taken
+        # a class of models may take decoder_input_ids, and this one of them have no decoder
+        both = getattr(getattr(model, "config", None), "is_encoder_decoder", True)
+        self._has_decoder = "decoder_input_ids" in self._taken and both
         self._can_generate = callable(getattr(model, "generate", None))
         if plan is not None and not self._can_generate:
             raise InputError(
@@ -60,21 +62,28 @@ class Run:
                 for place, each in zip(places, self.traces(part), strict=True)
             ]
             return [each for _, each in sorted(found, key=lambda one: one[0])]
+        feed, arguments, told = self.prepared(batch)
+        with at_rest(self.model), torch.no_grad(), watch(self.model, **self._options) as seen:
+            with in_range(self.model):
+                if told is None:
+                    told = self._generated(feed, arguments)
+                else:
+                    self.forward(arguments)
+            seen.tell(told)
+        return list(seen)
+
+    def prepared(self, batch: Batch) -> tuple[Feed, dict[str, Any], Told | None]:
+        """What is read of the batch, what the model is given, and what is known of the tokens.
+
+        Nothing is known of them yet where the model is to generate.
+        """
         feed = self.reader.feed(batch.kind, batch.examples, self.side)
-        arguments = self._arguments(feed, batch.kind)
-        told = None
+        arguments, told = self._arguments(feed, batch.kind), None
         if batch.targets is not None:
             arguments, told = self._along(feed, arguments, batch.targets)
         elif not self._generates(arguments):
             told = self._told(feed, self._given(arguments) or [None] * len(feed.tokens))
-        with _at_rest(self.model), torch.no_grad(), watch(self.model, **self._options) as seen:
-            with _in_range(self.model):
-                if told is None:
-                    told = self._generated(feed, arguments)
-                else:
-                    self._forward(arguments)
-            seen.tell(told)
-        return list(seen)
+        return feed, arguments, told
 
     def _parted(self, batch: Batch) -> list[tuple[Batch, list[int]]]:
         """The batch by the lengths of its targets, where the decoder cannot be told of padding."""
@@ -122,10 +131,11 @@ class Run:
         labels, pairs = self.reader.target_labels, zip(ids, real.bool(), strict=True)
         return [labels.of_ids(row[kept].tolist()) for row, kept in pairs]
 
-    def _forward(self, arguments: Mapping[str, Any]) -> None:
+    def forward(self, arguments: Mapping[str, Any]) -> Any:
+        """The model's output; chance goes on afterwards as if it had not run."""
         devices = {each.device for each in self.model.parameters() if each.is_cuda}
         with torch.random.fork_rng(devices):
-            self.model(**arguments)
+            return self.model(**arguments)
 
     def _along(
         self, feed: Feed, arguments: dict[str, Any], targets: Sequence[str]
@@ -195,7 +205,7 @@ def _shifted(model: nn.Module, labels: Tensor, start: int | None) -> Tensor:
 
 
 @contextmanager
-def _at_rest(model: nn.Module) -> Iterator[None]:
+def at_rest(model: nn.Module) -> Iterator[None]:
     """The model without dropout; every module goes back to the mode that it was in."""
     training = [each for each in model.modules() if each.training]
     if not training:
@@ -211,7 +221,7 @@ def _at_rest(model: nn.Module) -> Iterator[None]:
 
 
 @contextmanager
-def _in_range(model: nn.Module) -> Iterator[None]:
+def in_range(model: nn.Module) -> Iterator[None]:
     """Say what it means that an embedding has no row for an index."""
     try:
         yield

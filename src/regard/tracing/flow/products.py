@@ -32,10 +32,14 @@ class Factor:
 
 @dataclass(frozen=True, eq=False)
 class Product:
-    """A product of two tensors and what becomes of the axes of each."""
+    """A product of two tensors and what becomes of the axes of each.
+
+    `letters` are the axes of left, right and result as einsum names them.
+    """
 
     left: Tensor
     right: Tensor
+    letters: tuple[str, str, str]
     sides: tuple[Factor, Factor]
 
     @property
@@ -57,8 +61,8 @@ def product_of(name: str, args: tuple[Any, ...]) -> Product | None:
     left, right = factors
     if name == "linear":
         left, right = list(tensors(args))[:2]
-        return Product(left, right, _letters(*_linear_letters(left.dim())))
-    return Product(left, right, _letters(*_matmul_letters(left.dim(), right.dim())))
+        return _product(left, right, _linear_letters(left.dim()))
+    return _product(left, right, _matmul_letters(left.dim(), right.dim()))
 
 
 def _einsum(args: tuple[Any, ...]) -> Product | None:
@@ -66,7 +70,11 @@ def _einsum(args: tuple[Any, ...]) -> Product | None:
     if not isinstance(args[0], str) or len(factors) != 2:
         return None
     letters = _einsum_letters(args[0], factors[0].dim(), factors[1].dim())
-    return None if letters is None else Product(factors[0], factors[1], _letters(*letters))
+    return None if letters is None else _product(factors[0], factors[1], letters)
+
+
+def _product(left: Tensor, right: Tensor, letters: tuple[str, str, str]) -> Product:
+    return Product(left, right, letters, _letters(*letters))
 
 
 @functools.lru_cache(maxsize=256)
