@@ -9,16 +9,45 @@ from regard.studies.alignment import (
     layer_alignments,
     peaks,
 )
+from regard.studies.causality import Leak, causal_leak, padding_leak
+from regard.studies.erasing import Erasing
+from regard.studies.erasure import Curves, Faithfulness, RankAgreement, Rankings, faithfulness
+from regard.studies.gradients import gradients, input_saliency, logit
+from regard.studies.knockout import KnockOuts, knock_outs
+from regard.studies.occlusion import Focus, Occlusion, irrelevant_focus, occlusion
+from regard.studies.repeats import Copying, Repeating, Repetition, repeats
 from regard.studies.sentences import Sentence, read_sentences
 
 __all__ = [
     "Alignment",
+    "Copying",
+    "Curves",
+    "Erasing",
+    "Faithfulness",
+    "Focus",
+    "KnockOuts",
+    "Leak",
+    "Occlusion",
+    "RankAgreement",
+    "Rankings",
+    "Repeating",
+    "Repetition",
     "Sentence",
     "align",
     "aligned",
     "alignment_layer",
+    "causal_leak",
     "diagonal",
+    "faithfulness",
+    "gradients",
+    "input_saliency",
+    "irrelevant_focus",
+    "knock_outs",
     "layer_alignments",
+    "logit",
+    "occlusion",
+    "padding_leak",
     "peaks",
     "read_sentences",
+    "repeats",
 ]

@@ -1,0 +1,193 @@
+"""Where a decoder looked while it wrote: what it covered, left out, came back to, in what order.
+
+The rows of a cross map stand in the order of writing. `head` picks one head; without it the mean of
+all heads is meant. Special tokens of the source take part like others: `in_words` leaves them out
+and joins pieces to words, and its trace goes into the same functions.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from regard.errors import InputError
+from regard.measures.alignment import merged
+from regard.measures.kinds import bare
+from regard.types import AttentionMap, Axis, Dense, Tokens, Trace
+
+Keys = Float[Tensor, " key"]
+
+
+def coverage(trace: Trace, site: str, head: int | None = None) -> Keys:
+    """How much each source token received over all steps, sum_i a_ij (Tu et al. 2016).
+
+    Their linguistic coverage with a fertility of one. About one for each word where a translation
+    is faithful; near zero for what was left out.
+
+    >>> import torch
+    >>> from regard.measures.decoding import coverage
+    >>> from regard.types import Trace
+    >>> weights = torch.tensor([[0.75, 0.25], [0.5, 0.5]])
+    >>> trace = Trace.from_weights(weights, ["我", "爱"], ["I", "love"])
+    >>> coverage(trace, "weights")
+    tensor([1.2500, 0.7500], dtype=torch.float64)
+    """
+    total = _cross(trace, site).received().total.cpu().double()
+    return total.mean(dim=0) if head is None else total[_known(trace[site], head)]
+
+
+def fertility(trace: Trace, site: str, head: int | None = None) -> Int[Tensor, " key"]:
+    """How many target tokens have their largest weight on each source token.
+
+    The fertility of Brown et al. (1993) read off attention; zero is a word that no other word was
+    written from.
+
+    >>> import torch
+    >>> from regard.measures.decoding import fertility
+    >>> from regard.types import Trace
+    >>> weights = torch.tensor([[0.75, 0.25], [0.5, 0.5], [0.0, 1.0]])
+    >>> fertility(Trace.from_weights(weights, ["我", "爱", "你"], ["I", "love"]), "weights")
+    tensor([2, 1])
+    """
+    peaks = sources(trace, site, head)
+    return torch.bincount(peaks[peaks >= 0], minlength=len(trace[site].columns))
+
+
+def returns(trace: Trace, site: str, head: int | None = None) -> Int[Tensor, " key"]:
+    """How many times the largest weight came back to each source token after it had been elsewhere.
+
+    Attention that comes back again and again is a sign of text that is written twice (Tu et al.
+    2016, "over-translation").
+
+    >>> import torch
+    >>> from regard.measures.decoding import returns
+    >>> from regard.types import Trace
+    >>> weights = torch.eye(2)[[0, 0, 1, 0]]
+    >>> returns(Trace.from_weights(weights, list("abca"), ["x", "y"]), "weights")
+    tensor([1, 0])
+    """
+    peaks = sources(trace, site, head)
+    peaks = peaks[peaks >= 0]
+    begun = peaks[torch.cat([torch.ones_like(peaks[:1]), peaks.diff()]) != 0]
+    visits = torch.bincount(begun, minlength=len(trace[site].columns))
+    return (visits - 1).clamp_min(0)
+
+
+def monotonicity(trace: Trace, site: str, head: int | None = None) -> float:
+    """Whether the text is read in the order in which it is written: 1 in order, -1 backwards.
+
+    Kendall's (1938) tau between the steps and their expected source positions, sum_j j a_ij /
+    sum_j a_ij: the share of pairs of steps in order less that of pairs in disorder. NaN with fewer
+    than two steps.
+
+    >>> import torch
+    >>> from regard.measures.decoding import monotonicity
+    >>> from regard.types import Trace
+    >>> trace = Trace.from_weights(torch.eye(3)[[0, 2, 1]], list("abc"), list("xyz"))
+    >>> round(monotonicity(trace, "weights"), 3)
+    0.333
+    """
+    place = positions(trace, site, head)
+    place = place[~place.isnan()]
+    steps = len(place)
+    if steps < 2:
+        return float("nan")
+    order = sum(int((place[step + 1 :] - place[step]).sign().sum()) for step in range(steps - 1))
+    return order / (steps * (steps - 1) / 2)
+
+
+def positions(trace: Trace, site: str, head: int | None = None) -> Float[Tensor, " query"]:
+    """The expected source position of each step; NaN for a step that attends to nothing."""
+    found = []
+    for weights in _strips(trace, site, head):
+        place = torch.arange(weights.shape[1], dtype=torch.float64)
+        found.append((weights * place).sum(dim=1) / weights.sum(dim=1))
+    return torch.cat(found)
+
+
+def sources(trace: Trace, site: str, head: int | None = None) -> Int[Tensor, " query"]:
+    """The source token with the largest weight of each step, -1 for a step that attends nowhere."""
+    found = []
+    for weights in _strips(trace, site, head):
+        largest, key = weights.max(dim=1)
+        found.append(key.masked_fill(~(largest > 0), -1))
+    return torch.cat(found)
+
+
+def in_words(trace: Trace, site: str) -> Trace:
+    """The cross map between words: pieces merged as in `alignment.merged`, special tokens left out.
+
+    A word receives what its pieces receive together, and looks where they look on average. Rows are
+    called by the tokens that they led to, where these are known. What special tokens received is
+    in no word, so that rows sum to less than one.
+
+    >>> import torch
+    >>> from regard.measures.decoding import coverage, in_words
+    >>> from regard.types import Tokens, Trace
+    >>> source = Tokens(("▁un", "seen", "</s>"), words=(0, 0, None), special=(False, False, True))
+    >>> trace = Trace.from_weights(torch.tensor([[0.5, 0.25, 0.25]]), ["看"], source)
+    >>> words = in_words(trace, "weights")
+    >>> words.streams["keys"], coverage(words, "weights").item()
+    (Tokens('unseen'), 0.75)
+    """
+    each = _cross(trace, site)
+    above = trace.tokens(each.rows if each.produced is None else each.produced)
+    across = trace.tokens(each.columns)
+    rows, columns = _numbers(above), _numbers(across)
+    weights = torch.stack([merged(head, rows, columns) for head in each.weights()])
+    streams = {
+        each.rows.stream: _words(above, rows),
+        each.columns.stream: _words(across, columns),
+    }
+    targets, originals = (
+        Axis(axis.stream, tuple(range(len(streams[axis.stream]))))
+        for axis in (each.rows, each.columns)
+    )
+    found = AttentionMap(site, "cross", targets, originals, Dense(weights))
+    return Trace(streams, (replace(found, head_numbers=each.head_numbers),))
+
+
+def _cross(trace: Trace, site: str) -> AttentionMap:
+    each = trace[site]
+    if each.kind != "cross":
+        known = [one.site for one in trace.of("cross")]
+        raise InputError(
+            f"expected a site that looks from what is written at a source, got {site!r} of kind "
+            f"{each.kind!r}; this trace has {', '.join(known) or 'none'}"
+        )
+    return each
+
+
+def _known(each: AttentionMap, head: int) -> int:
+    if not 0 <= head < each.heads:
+        raise InputError(f"no head {head} at {each.site!r}; it has heads 0 to {each.heads - 1}")
+    return head
+
+
+def _strips(trace: Trace, site: str, head: int | None) -> Iterator[Float[Tensor, "query key"]]:
+    """The rows of a head, or of the mean of all, in strips."""
+    each = _cross(trace, site)
+    if head is not None:
+        each = each.select([_known(each, head)])
+    yield torch.zeros(0, len(each.columns), dtype=torch.float64)
+    for _, weights in each.strips():
+        yield weights.cpu().double().mean(dim=0)
+
+
+def _numbers(tokens: Tokens) -> list[int | None]:
+    """The word of each piece, counted from 0; None for a special token."""
+    special = tokens.special or (False,) * len(tokens)
+    words = tokens.words or range(len(tokens))
+    kept = [None if marked else word for word, marked in zip(words, special, strict=True)]
+    order = {word: n for n, word in enumerate(dict.fromkeys(w for w in kept if w is not None))}
+    return [None if word is None else order[word] for word in kept]
+
+
+def _words(tokens: Tokens, numbers: Sequence[int | None]) -> Tokens:
+    texts = [""] * (max((n for n in numbers if n is not None), default=-1) + 1)
+    for text, number in zip(tokens.texts, numbers, strict=True):
+        if number is not None:
+            texts[number] += bare(text)
+    return Tokens(tuple(texts), named=tokens.named)

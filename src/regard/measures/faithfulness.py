@@ -1,0 +1,136 @@
+"""How well a ranking of tokens explains an output: curves of erasure, and agreement of rankings.
+
+All are functions of numbers that a model gave: `whole` for the whole input, and one for each
+number of tokens that was erased, or kept alone.
+"""
+
+from collections.abc import Sequence
+from math import ceil
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from regard.errors import InputError, ShapeError
+
+SHARES = (0.01, 0.05, 0.10, 0.20, 0.50)  # of tokens, the bins of DeYoung et al. 2020
+
+Curve = Float[Tensor, "*draw step"]
+Scores = Float[Tensor, " token"]
+
+
+def comprehensiveness(whole: float, without: Curve) -> Curve:
+    """How much an output falls without tokens, m(x) - m(x without r) (DeYoung et al. 2020, eq. 1).
+
+    High if what was erased mattered.
+
+    >>> import torch
+    >>> from regard.measures.faithfulness import comprehensiveness
+    >>> comprehensiveness(0.75, torch.tensor([0.5, 0.25]))
+    tensor([0.2500, 0.5000])
+    """
+    return whole - without
+
+
+def sufficiency(whole: float, alone: Curve) -> Curve:
+    """How much the output falls with nothing but the tokens, m(x) - m(r) (ibid., eq. 2).
+
+    Low if they are enough.
+
+    >>> import torch
+    >>> from regard.measures.faithfulness import sufficiency
+    >>> sufficiency(0.75, torch.tensor([0.25, 0.75]))
+    tensor([0.5000, 0.0000])
+    """
+    return whole - alone
+
+
+def area_over_curve(falls: Curve) -> Float[Tensor, "*draw"]:
+    """AOPC, the area over a perturbation curve: the mean fall, no perturbation being one of them.
+
+    1 / (L + 1) times the sum over 0 .. L steps (Samek et al. 2017), or over L bins of
+    shares of the tokens (DeYoung et al. 2020, section 4.2).
+
+    >>> import torch
+    >>> from regard.measures.faithfulness import area_over_curve
+    >>> area_over_curve(torch.tensor([0.3, 0.6]))
+    tensor(0.3000)
+    """
+    if falls.shape[-1] == 0:
+        raise ShapeError("expected the falls of at least one step, got none")
+    return falls.sum(dim=-1) / (falls.shape[-1] + 1)
+
+
+def sizes_of(shares: Sequence[float], count: int) -> tuple[int, ...]:
+    """How many of so many tokens each share is, rounded up; each number once.
+
+    >>> from regard.measures.faithfulness import SHARES, sizes_of
+    >>> sizes_of(SHARES, 20), sizes_of(SHARES, 3)
+    ((1, 2, 4, 10), (1, 2))
+    """
+    if count < 1 or not shares or not all(0 < share <= 1 for share in shares):
+        raise InputError(
+            f"expected shares between 0 and 1 of at least one token, got {list(shares)} of {count}"
+        )
+    # a share of 0.07 of 100 is 7.000000000000001 in floating point
+    return tuple(sorted({max(1, ceil(round(share * count, 9))) for share in shares}))
+
+
+def ranking(scores: Scores) -> list[int]:
+    """The places of tokens, highest score first; of equals the first one first.
+
+    >>> import torch
+    >>> from regard.measures.faithfulness import ranking
+    >>> ranking(torch.tensor([0.1, 0.7, 0.1, 0.1]))
+    [1, 0, 2, 3]
+    """
+    if not bool(scores.isfinite().all()):
+        raise InputError(f"expected a finite score for each token, got {scores.tolist()}")
+    found: list[int] = scores.argsort(descending=True, stable=True).tolist()
+    return found
+
+
+def kendall(one: Scores, other: Scores) -> float:
+    """Kendall's tau-b: agreement of two rankings by pairs, -1 to 1, ties left out (Kendall 1945).
+
+    As attention is compared with gradients and leave-one-out by Jain and Wallace 2019, section
+    4.1. NaN where one of them has the same score for all. It costs token x token numbers.
+
+    >>> import torch
+    >>> from regard.measures.faithfulness import kendall
+    >>> round(kendall(torch.tensor([1.0, 2.0, 3.0]), torch.tensor([1.0, 3.0, 2.0])), 3)
+    0.333
+    """
+    _check_pair(one, other)
+    signs = [_signs(each) for each in (one, other)]
+    agreeing = (signs[0] * signs[1]).sum()
+    untied = (signs[0].abs().sum() * signs[1].abs().sum()).sqrt()
+    return float(agreeing / untied)
+
+
+def spearman(one: Scores, other: Scores) -> float:
+    """Spearman's rho: the correlation of ranks, equals sharing their mean rank (Spearman 1904).
+
+    >>> import torch
+    >>> from regard.measures.faithfulness import spearman
+    >>> spearman(torch.tensor([1.0, 2.0, 3.0]), torch.tensor([1.0, 3.0, 2.0]))
+    0.5
+    """
+    _check_pair(one, other)
+    # the sum of signs is twice a mean rank, up to a constant
+    first, second = (_signs(each).sum(dim=1) for each in (one, other))
+    return float((first @ second) / ((first @ first) * (second @ second)).sqrt())
+
+
+def _signs(scores: Scores) -> Float[Tensor, "token token"]:
+    """Whether a token is above (1), beside (0) or below (-1) each other."""
+    wide = scores.detach().cpu().double()
+    return torch.sign(wide[:, None] - wide)
+
+
+def _check_pair(one: Scores, other: Scores) -> None:
+    if one.shape != other.shape or one.dim() != 1:
+        raise ShapeError(
+            "expected two scores of each token to compare, got "
+            f"{tuple(one.shape)} and {tuple(other.shape)}"
+        )

@@ -1,0 +1,86 @@
+"""Models that nobody here wrote are studied by the same functions."""
+
+import warnings
+
+import pytest
+import torch
+
+from regard.studies.causality import causal_leak, padding_leak
+from regard.studies.erasing import Erasing
+from regard.studies.erasure import Rankings, faithfulness
+from regard.studies.knockout import knock_outs
+from regard.studies.objectives import Said
+from regard.studies.subject import Subject
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    import transformers as hf
+
+    from tracing import readers, strangers
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.usefixtures("unchecked"),
+]
+
+JUDGED = {"bert": "likeness", "gpt2": "next token", "llama": "next token", "t5": "written"}
+
+
+def alone(name: str) -> dict[str, torch.Tensor]:
+    return {key: each[:1] for key, each in strangers.inputs(name).items()}
+
+
+def small_bert(make: type) -> torch.nn.Module:
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 24, "num_hidden_layers": 1, "num_attention_heads": 3}
+    return make(hf.BertConfig(**sizes, intermediate_size=29, vocab_size=101, num_labels=5)).eval()
+
+
+@pytest.mark.parametrize("name", JUDGED)
+@pytest.mark.parametrize("by", ["mask-token", "attention", "delete"])
+def test_their_words_are_erased(name: str, by: str) -> None:
+    how = {"how": Erasing(by, fill=5), "rankings": Rankings(draws=2)}
+    found = faithfulness(strangers.model(name), None, alone(name), **how)
+    assert found.judged == JUDGED[name]
+    assert {*found.curves} == {"attention", "rollout", "gradient", "occlusion"}
+    most = found.curves["occlusion"].without[0].item()
+    assert most == pytest.approx(found.whole - found.occlusion.effect.max().item())
+
+
+@pytest.mark.parametrize("name", ["marian", "swin", "gpt2"])
+def test_their_heads_are_knocked_out(name: str) -> None:
+    found = knock_outs(strangers.model(name), None, alone(name))
+    assert all(len(each) >= 2 for each in found.rise.values())
+    assert max(each.abs().max().item() for each in found.rise.values()) > 0
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama", "bloom", "t5"])
+def test_their_decoders_do_not_leak(name: str) -> None:
+    assert causal_leak(strangers.model(name), None, alone(name)).largest == 0
+
+
+@pytest.mark.parametrize("name", ["bert", "gpt2", "t5", "deberta-v2"])
+def test_their_padding_makes_no_difference(name: str) -> None:
+    assert padding_leak(strangers.model(name), None, alone(name)).largest < 1e-5
+
+
+def test_what_is_masked_is_what_is_judged_and_stays() -> None:
+    model, tokenizer = small_bert(hf.BertForMaskedLM), readers.word_piece()
+    text = "i [MASK] you ."
+    subject = Subject.of(model, tokenizer, text)
+    place = tokenizer(text)["input_ids"].index(tokenizer.mask_token_id)
+    assert isinstance(subject.judge, Said)
+    assert (subject.judge.name, subject.judge.rows) == ("masked tokens", (place,))
+    found = faithfulness(model, tokenizer, text, rankings=Rankings({}, draws=2))
+    assert found.by == "mask-token"
+    assert all(place not in unit for unit in found.occlusion.units)
+
+
+def test_a_classifier_is_judged_by_its_class() -> None:
+    model, tokenizer = small_bert(hf.BertForSequenceClassification), readers.word_piece()
+    subject = Subject.of(model, tokenizer, "i love you .")
+    logits = model(**tokenizer("i love you .", return_tensors="pt")).logits
+    assert subject.judge.name == "class"
+    assert subject.whole == pytest.approx(logits.softmax(-1).max().item(), rel=1e-5)
+    last = subject.trace.maps[-1].weights()[:, 0].mean(0).double()
+    torch.testing.assert_close(subject.attention(), last)
