@@ -9,6 +9,7 @@ from regard.models.checkpoints.places import ZOO
 from regard.studies import Sentence, aligned
 
 MOST = 12_000_000  # bytes of one model
+ALL = 30_000_000  # and of all together
 TRANSLATORS = ["en-zh-rnn", "en-zh-transformer"]
 
 
@@ -63,3 +64,24 @@ def test_words_are_aligned_along_a_reference(translator):
     (weights,) = aligned(translator, translator.tokenizer, [sentence])
     assert weights.shape == (4, 4)
     assert torch.equal(weights.argmax(dim=1)[1:3], torch.tensor([1, 2]))
+
+
+def test_all_models_together_are_small():
+    sizes = [each.stat().st_size for each in ZOO.glob("*/*")]
+    assert sum(sizes) <= ALL
+
+
+def test_the_story_teller_goes_on_with_once_upon_a_time():
+    model = from_pretrained("stories")
+    ids = model.tokenizer.encode("Once upon a time", return_tensors="pt")
+    out = model.generate(ids, max_new_tokens=40)
+    told = model.tokenizer.decode(out[0], skip_special_tokens=True)
+    assert told.startswith("Once upon a time, there was a")
+    assert told.count(".") >= 2
+
+
+def test_the_story_teller_ends_its_stories():
+    model = from_pretrained("stories")
+    start = torch.full((5, 1), model.tokenizer.bos_token_id)
+    out = model.generate(start, do_sample=True, seed=0, max_new_tokens=500)
+    assert all(len(ids) < 400 for ids in out)

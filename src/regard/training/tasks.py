@@ -136,10 +136,10 @@ class LanguageModelling:
 
     def encode(self, lines: list[str]) -> list[Example]:
         """The ids of each text between its marks, cut into pieces that overlap by one token."""
-        start, most = _id(self.tokenizer, "bos"), self.recipe.data.longest
-        found: list[Example] = []
-        for ids in self.tokenizer(lines)["input_ids"]:
-            marked = [start, *ids]
+        start, end = (_id(self.tokenizer, mark) for mark in ("bos", "eos"))
+        most, found = self.recipe.data.longest, list[Example]()
+        for ids in self.tokenizer(lines, add_special_tokens=False)["input_ids"]:
+            marked = [start, *ids, end]
             pieces = range(0, max(1, len(marked) - 1), most)
             found += [(marked[first : first + most + 1],) for first in pieces]
         return found

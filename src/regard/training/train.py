@@ -139,7 +139,7 @@ def learn_vocabulary(recipe: Recipe) -> Tokenizer:
     """The tokenizer that a recipe describes, learnt from its corpus."""
     plan = recipe.vocabulary
     if recipe.task == "language-modelling":
-        return _learnt(texts(*recipe.data.train), plan, plan.kind, plan.size)
+        return _learnt(texts(*recipe.data.train), plan, plan.kind, plan.size).continuing()
     corpus = pairs(*recipe.data.train)
     if plan.target_size is None:
         return _learnt(_both(corpus), plan, plan.kind, plan.size)

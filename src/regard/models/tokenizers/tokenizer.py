@@ -13,7 +13,7 @@ from regard.models.tokenizers.batch import Batch, stacked
 from regard.models.tokenizers.encoding import encoded, parts_of
 from regard.models.tokenizers.folders import HIDDEN, Manner, Parts, read_folder
 from regard.models.tokenizers.options import Options, options_of
-from regard.models.tokenizers.training import Chinese, Kind, Plan, train_backend
+from regard.models.tokenizers.training import Chinese, Kind, Plan, mark, train_backend
 
 Ids = int | Sequence[int] | Tensor
 Texts = str | Sequence[str] | Sequence[Sequence[str]]
@@ -74,6 +74,20 @@ class Tokenizer:
         """
         plan = Plan(kind, vocab_size, punctuation, chinese, lower, alphabet)
         return Tokenizer(train_backend(lines, plan))
+
+    def continuing(self) -> "Tokenizer":
+        """The same vocabulary for texts that a model goes on with: <s> before, no end behind.
+
+        What `train` gives is for texts that are whole, such as those that are translated.
+
+        >>> from regard.models import Tokenizer
+        >>> tokenizer = Tokenizer.train(["to be"], "byte-bpe", 270).continuing()
+        >>> tokenizer.convert_ids_to_tokens(tokenizer.encode("to"))
+        ['<s>', 'to']
+        """
+        backend = tokenizers.Tokenizer.from_str(self.backend_tokenizer.to_str())
+        mark(backend, "<s> $A")
+        return Tokenizer(backend, self.manner)
 
     @classmethod
     def load(cls, folder: str | Path) -> "Tokenizer":

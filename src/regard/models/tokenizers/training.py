@@ -86,11 +86,17 @@ def train_backend(lines: Iterable[str], plan: Plan) -> tokenizers.Tokenizer:
         _check_alphabet(seen, plan)
         if plan.spells:
             backend = _respelled(backend, plan, None)
-    end = backend.token_to_id("</s>")
-    backend.post_processor = processors.TemplateProcessing(
-        single="$A </s>", pair="$A </s> $B </s>", special_tokens=[("</s>", end)]
-    )
+    mark(backend, "$A </s>")
     return backend
+
+
+def mark(backend: tokenizers.Tokenizer, text: Literal["$A </s>", "<s> $A"]) -> None:
+    """Say whether a text has its end behind it, or its beginning before it."""
+    special = [(each, backend.token_to_id(each)) for each in text.split() if each != "$A"]
+    pair = f"{text} {text.replace('$A', '$B')}"
+    backend.post_processor = processors.TemplateProcessing(
+        single=text, pair=pair, special_tokens=special
+    )
 
 
 def _checked(lines: Iterable[str], seen: Counter[str]) -> Iterator[str]:
