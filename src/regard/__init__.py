@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from regard._version import __version__
 
 if TYPE_CHECKING:
-    from regard import attention, errors, masks, models, types
+    from regard import attention, diagnosis, errors, masks, measures, models, studies, types
     from regard.attention import (
         Choice,
         Explanation,
@@ -23,18 +23,20 @@ if TYPE_CHECKING:
         explain,
         weights,
     )
+    from regard.diagnosis import diagnose
     from regard.errors import RegardError
     from regard.kernels.taps import register_tap
     from regard.models import Transformer, from_pretrained
     from regard.storage import load_trace, save_trace
     from regard.tracing import Keep, capture, watch
     from regard.training.train import train
-    from regard.types import Trace
-    from regard.views import View, compare, flow, heads, heatmap, highlight, overlay
+    from regard.types import Finding, Trace
+    from regard.views import View, compare, flow, heads, heatmap, highlight, overlay, report
 
 __all__ = [
     "Choice",
     "Explanation",
+    "Finding",
     "Keep",
     "Mechanism",
     "MultiHeadAttention",
@@ -51,6 +53,8 @@ __all__ = [
     "catalog",
     "choose",
     "compare",
+    "diagnose",
+    "diagnosis",
     "errors",
     "explain",
     "flow",
@@ -60,10 +64,13 @@ __all__ = [
     "highlight",
     "load_trace",
     "masks",
+    "measures",
     "models",
     "overlay",
     "register_tap",
+    "report",
     "save_trace",
+    "studies",
     "train",
     "types",
     "watch",
@@ -73,7 +80,9 @@ __all__ = [
 _ROOMS = {
     "Keep": "regard.tracing",
     "RegardError": "regard.errors",
+    "Finding": "regard.types",
     "Trace": "regard.types",
+    "diagnose": "regard.diagnosis",
     "Transformer": "regard.models",
     "capture": "regard.tracing",
     "watch": "regard.tracing",
@@ -89,8 +98,18 @@ _ROOMS = {
     "heatmap": "regard.views",
     "highlight": "regard.views",
     "overlay": "regard.views",
+    "report": "regard.views",
 }
-_MODULES = ("attention", "errors", "masks", "models", "types")
+_MODULES = (
+    "attention",
+    "diagnosis",
+    "errors",
+    "masks",
+    "measures",
+    "models",
+    "studies",
+    "types",
+)
 
 
 def __getattr__(name: str) -> Any:

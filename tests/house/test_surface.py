@@ -12,11 +12,14 @@ import regard
 LISTED = [
     "regard",
     "regard.attention",
+    "regard.diagnosis",
     "regard.errors",
     "regard.kernels",
     "regard.masks",
+    "regard.measures",
     "regard.models",
     "regard.storage",
+    "regard.studies",
     "regard.tracing",
     "regard.types",
 ]

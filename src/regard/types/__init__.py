@@ -1,5 +1,7 @@
-"""The values that everything else turns on: Tokens, AttentionMap, Trace."""
+"""The values that everything else turns on: Tokens, AttentionMap, Trace, Finding."""
 
+from regard.types.counting import Received
+from regard.types.finding import Drawing, Finding, Saying
 from regard.types.maps import AttentionMap, Axis
 from regard.types.sources import Dense, Recomputable, Source, Summary
 from regard.types.tokens import Tokens
@@ -9,8 +11,12 @@ __all__ = [
     "AttentionMap",
     "Axis",
     "Dense",
+    "Drawing",
+    "Finding",
     "Gap",
+    "Received",
     "Recomputable",
+    "Saying",
     "Source",
     "Summary",
     "Tokens",
