@@ -2,6 +2,7 @@
 import { say, setWords, type Words } from "./captions";
 import { colours } from "./colours";
 import { h, set } from "./dom";
+import { Findings } from "./findings";
 import type { SceneHeader } from "./header";
 import { pressed } from "./keyboard";
 import type { Ask, Drawing, Look } from "./look";
@@ -61,6 +62,7 @@ export class App {
   private readonly stage = h("div", { class: "stage" });
   private readonly caption = h("figcaption", { "aria-live": "polite", dir: "auto" });
   private readonly help = h("dialog", { class: "help" });
+  private readonly findings: Findings | null;
   private readonly search = new Search(({ axis, place }) => this.found(axis, place));
   private readonly dark = window.matchMedia("(prefers-color-scheme: dark)");
   private turn = 0;
@@ -74,17 +76,17 @@ export class App {
   ) {
     setWords(header.words);
     this.scene = new Scene(header.scene, blobs);
+    this.findings = header.scene.findings ? new Findings(header.scene.findings) : null;
     this.usual = { ...USUAL, ...header.state };
     this.state = options.links ? fromHash(location.hash, this.usual) : this.usual;
-    this.title.textContent = header.scene.title || this.text();
     this.build();
     this.listen();
     void this.show();
   }
 
   /** The text that was read, and what was produced from it, where a scene has no title. */
-  private text(): string {
-    const traced = this.scene.trace(0);
+  private text(trace: number): string {
+    const traced = this.scene.trace(trace);
     const cross = traced.sites.find((site) => site.columns.stream !== site.rows.stream) ?? traced.sites[0]!;
     const streams = [...new Set([cross.columns.stream, cross.rows.stream])].map((name) => traced.streams.get(name)!);
     const texts = streams.filter((stream) => stream.named).map((stream) => stream.beginning(MOST_TITLE));
@@ -96,8 +98,10 @@ export class App {
     sheet.textContent = style;
     const figure = h("figure", {}, [this.stage, this.caption]);
     const top = h("header", {}, [h("div", { class: "mast" }, [this.title, this.tools]), this.nav]);
+    const work = h("div", { class: "work" }, [this.toolbar.element, figure]);
+    const body = this.findings ? h("div", { class: "report" }, [this.findings.element, work]) : work;
     this.root.classList.add("regard");
-    this.root.replaceChildren(sheet, top, this.toolbar.element, figure, this.tip.element, this.help, this.search.element);
+    this.root.replaceChildren(sheet, top, h("div", { class: "body" }, [body]), this.tip.element, this.help, this.search.element);
   }
 
   private listen(): void {
@@ -173,6 +177,7 @@ export class App {
     this.state = valid(this.scene, this.state);
     const look = this.look(this.state);
     this.showChrome(look);
+    this.findings?.show(look);
     this.toolbar.show(look);
     const { view } = look.state;
     const wanted = needed(this.scene, look.state).filter((blob) => !this.scene.has(blob));
@@ -227,6 +232,7 @@ export class App {
       document.documentElement.lang = language === "zh" ? "zh-Hans" : "en";
       document.documentElement.dataset["theme"] = theme;
     }
+    this.title.textContent = this.scene.header.title || this.text(state.trace);
     const chrome = [language, theme].join();
     if (chrome !== this.chrome) this.fillChrome(language, theme);
     this.chrome = chrome;
@@ -258,20 +264,23 @@ export class App {
   /** A view; one that compares begins with two different heads or sites. */
   private open(view: State["view"]): void {
     const { scene, state } = this;
-    if (view !== "compare" || state.other || scene.traces.length > 1) return this.change({ view });
-    const { sites } = scene.trace(0);
-    const site = scene.trace(0).site(state.site);
+    const two = scene.traces.length > 1 && !this.findings; // the texts of a report are not compared
+    if (view !== "compare" || state.other || two) return this.change({ view });
+    const { trace } = state;
+    const { sites } = scene.trace(trace);
+    const site = scene.trace(trace).site(state.site);
     const head = state.head ?? (site.heads > 1 ? 0 : null);
     const next = sites.find((each) => each !== site && each.rows.equals(site.rows) && each.columns.equals(site.columns));
     const other = site.heads > 1
-      ? { trace: 0, site: site.name, head: (head! + 1) % site.heads }
-      : { trace: 0, site: (next ?? site).name, head: null };
+      ? { trace, site: site.name, head: (head! + 1) % site.heads }
+      : { trace, site: (next ?? site).name, head: null };
     this.change({ view, site: site.name, head, other });
   }
 
   private openHelp(): void {
     const { language } = this;
-    const keys = `${say(language, [["help.keys"]])} ${phrase(language, "help.more")}`;
+    const more = [phrase(language, "help.more"), ...(this.findings ? [phrase(language, "help.findings")] : [])];
+    const keys = [say(language, [["help.keys"]]), ...more].join(" ");
     const parts = keys.split(/(?<=[.。]) */).filter((part) => part.length > 0);
     const close = h("button", { type: "button" }, [say(language, [["control.close"]])], { click: () => this.help.close() });
     this.help.replaceChildren(
@@ -298,6 +307,7 @@ export class App {
     event.preventDefault();
     if (changes.view === "compare") this.open("compare");
     else if (Object.keys(changes).length) this.change(changes);
+    if (changes.finding !== undefined) this.findings?.reveal();
   }
 
   private found(axis: "row" | "column", place: number): void {

@@ -62,11 +62,12 @@ export function labelOf(site: Site, state: State): LabelName {
 
 /** What was done to the weights of a map before it was coloured. */
 export function doneSaid(site: Site, state: State): Said[] {
+  const mended: Said[] = site.header.mended ? [["caption.mended"]] : [];
   if (site.long) {
     const [rows, columns] = site.header.cells;
-    return [["caption.cells", { rows, columns }]];
+    return [...mended, ["caption.cells", { rows, columns }]];
   }
-  const said: Said[] = [[`caption.rows.${labelOf(site, state)}`]];
+  const said: Said[] = [...mended, [`caption.rows.${labelOf(site, state)}`]];
   if (state.hide.length) {
     said.push([`caption.hide.${state.hide.length === 1 ? state.hide[0] : "both"}`]);
   }

@@ -34,6 +34,7 @@ export interface SiteHeader {
   numbers: number[] | null;
   badges: string[][] | null;
   cells: [number, number];
+  mended: boolean;
   maps: number[];
   largest: { cells: [number, number]; maps: number[] } | null;
   windows: WindowHeader[];
@@ -48,10 +49,42 @@ export interface TraceHeader {
   gaps: { site: string; reason: string }[];
 }
 
+export type Severity = "bug" | "warning" | "observation";
+
+export interface SayingHeader {
+  sentence: string;
+  meaning: string;
+  remedy: string;
+}
+
+/** The picture of a finding: which view of which site, head and tokens. */
+export interface DrawingHeader {
+  view: "heatmap" | "highlight" | "flow" | "heads";
+  site: string | null;
+  head: number | null;
+  rows: number[];
+  columns: number[];
+}
+
+export interface FindingHeader {
+  check: string;
+  severity: Severity;
+  value: number | null;
+  limit: number | null;
+  said: Record<string, SayingHeader>;
+  site: string | null;
+  head: number | null;
+  trace: number;
+  drawing: DrawingHeader | null;
+  call: string | null;
+}
+
 export interface SceneHeader {
   title: string;
   traces: TraceHeader[];
   alignments: Record<string, [number, number, number, number][]> | null;
   more: string | null;
+  /** What a report says; null in every other scene. */
+  findings: FindingHeader[] | null;
   blobs: number[];
 }

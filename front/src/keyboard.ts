@@ -1,5 +1,6 @@
 /** Keys: arrows through layers and heads, and one key for each thing that is often done. */
 import { labelOf } from "./captions";
+import { stepped } from "./findings";
 import type { Look } from "./look";
 import { rowLabels } from "./numbers/reading";
 import type { Site } from "./scene";
@@ -29,6 +30,10 @@ export function pressed(key: string, look: Look, doors: Doors): Partial<State> |
       return step(look, -1);
     case "]":
       return step(look, 1);
+    case "n":
+      return stepped(look, 1);
+    case "p":
+      return stepped(look, -1);
     case "u":
       return { unit: after(CHOICES.unit, state.unit) };
     case "c":

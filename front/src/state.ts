@@ -48,6 +48,7 @@ export interface State {
   scale: Scale;
   threshold: number | null;
   other: Place | null;
+  finding: number | null;
   language: Language | null;
   theme: Theme | null;
 }
@@ -68,6 +69,7 @@ export const USUAL: State = {
   scale: "linear",
   threshold: null,
   other: null,
+  finding: null,
   language: null,
   theme: null,
 };
@@ -75,7 +77,7 @@ export const USUAL: State = {
 type Key = keyof State;
 const KEYS = Object.keys(USUAL) as Key[];
 const NULLABLE: readonly Key[] = [
-  "site", "head", "heads", "place", "label", "threshold", "other", "language", "theme",
+  "site", "head", "heads", "place", "label", "threshold", "other", "finding", "language", "theme",
 ];
 
 export function toHash(state: State, usual: State = USUAL): string {
@@ -132,8 +134,7 @@ function readPart(key: Key, value: string): unknown {
     const number = Number(value);
     return number >= 0 && number <= 1 ? number : undefined;
   }
-  const count = readCount(value);
-  return key === "trace" && count !== undefined && count > 1 ? undefined : count;
+  return readCount(value);
 }
 
 function readCount(value: string): number | undefined {

@@ -80,9 +80,24 @@ export class Toolbar {
   }
 
   private traces(): HTMLElement {
-    const options = this.look.scene.traces.map((each, value) => ({ value, text: each.name || String(value + 1) }));
-    const control = choice(options, (trace) => this.change({ trace, place: null, site: null, head: null }), "trace");
-    return named(this.word("control.trace"), this.keep(control, ({ state }) => state.trace));
+    const { traces } = this.look.scene;
+    const texts = traces.map((each, index) => each.name || String(index + 1));
+    const chosen = (trace: number): void => this.change({ trace, place: null, ...this.sameSite(trace) });
+    if (traces.length === 2) {
+      const control = choice(texts.map((text, value) => ({ value, text })), chosen, "trace");
+      return named(this.word("control.trace"), this.keep(control, ({ state }) => state.trace));
+    }
+    const options = texts.map((text, index) => ({ value: String(index), text }));
+    const control = menu([{ title: "", options }], (value) => chosen(Number(value)), "trace");
+    return named(this.word("control.trace"), this.keep(control, ({ state }) => String(state.trace)));
+  }
+
+  /** The site and head that are looked at, where another trace has them too. */
+  private sameSite(trace: number): Partial<State> {
+    const { scene, state } = this.look;
+    const site = scene.trace(trace).sites.find(({ name }) => name === state.site);
+    if (!site) return { site: null, head: null };
+    return state.head !== null && state.head >= site.heads ? { head: null } : {};
   }
 
   private groups(traced: Traced): { title: string; options: Option<string>[] }[] {
@@ -140,7 +155,7 @@ export class Toolbar {
     const title = phrase(language, "control.other");
     const traced = scene.trace(now().trace);
     const parts: HTMLElement[] = [];
-    if (scene.traces.length > 1) {
+    if (scene.traces.length > 1 && !scene.header.findings) {
       const options = scene.traces.map((each, value) => ({ value, text: each.name || String(value + 1) }));
       const control = choice(options, (trace) => set({ trace, site: null, head: null }), "other.trace");
       parts.push(named(this.word("control.trace"), this.keep(control, () => now().trace)));

@@ -12,6 +12,7 @@ export function valid(scene: Scene, state: State): State {
   const found = { ...state };
   if (found.trace >= scene.traces.length) found.trace = 0;
   if (!views(scene).includes(found.view)) found.view = "heatmap";
+  if (found.finding !== null && found.finding >= (scene.header.findings?.length ?? 0)) found.finding = null;
   const traced = scene.trace(found.trace);
   if (found.site !== null && !traced.sites.some(({ name }) => name === found.site)) found.site = null;
   if (found.view === "image" && !traced.stream(traced.site(found.site).columns).grid) {

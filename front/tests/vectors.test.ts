@@ -6,7 +6,8 @@ import { deflateRawSync } from "node:zlib";
 import { percent, setWords } from "../src/captions";
 import { fromCharacters } from "../src/characters";
 import { decode } from "../src/decode";
-import type { SceneHeader } from "../src/header";
+import { opened } from "../src/findings";
+import type { FindingHeader, SceneHeader } from "../src/header";
 import { inflate } from "../src/inflate";
 import type { Matrix } from "../src/matrix";
 import { difference } from "../src/numbers/difference";
@@ -17,13 +18,15 @@ import { needed } from "../src/numbers/needed";
 import type { Label } from "../src/numbers/reading";
 import { thumbs } from "../src/numbers/thumbs";
 import { Scene } from "../src/scene";
-import { fromHash, toHash, type State } from "../src/state";
+import { fromHash, toHash, USUAL, type State } from "../src/state";
 
 interface Vectors {
   characters: { bytes: string; units: number[] };
   maps: { name: string; blob: string; weights: number[][] }[];
   scene: SceneHeader;
   blobs: string[];
+  findings: FindingHeader[];
+  opened: [number, State][];
   hashes: { state: State; hash: string }[];
   percents: [number, string][];
   ticks: [number, number, number[]][];
@@ -140,3 +143,10 @@ for (const [index, { state, numbers }] of vectors.numbers.entries()) {
     near(spelled(scene, state), numbers);
   });
 }
+
+test("a finding is opened as Python opens it", () => {
+  const scene = new Scene({ ...vectors.scene, findings: vectors.findings }, () => new Uint8Array());
+  for (const [index, state] of vectors.opened) assert.deepEqual({ ...USUAL, ...opened(scene, index) }, state);
+  const without = vectors.findings.findIndex(({ drawing }) => drawing === null);
+  assert.deepEqual(opened(scene, without), { finding: without });
+});

@@ -10,8 +10,10 @@ from regard.views import State
 from regard.views.captions import percent
 from regard.views.code import decode
 from regard.views.numbers import numbers, ticks
-from regard.views.page.characters import from_units, to_units
+from regard.views.page.characters import Characters, from_units
+from regard.views.report import opened
 from regard.views.scene import Packed, unpack
+from regard.views.scene.findings import unpacked_finding
 from views import vectors
 
 STORED = json.loads(vectors.PATH.read_text("utf-8"))
@@ -32,7 +34,7 @@ def test_the_stored_maps_have_every_code_and_support():
 def test_the_stored_characters_are_those_of_their_bytes():
     data = bytes.fromhex(STORED["characters"]["bytes"])
     units = np.array(STORED["characters"]["units"], np.uint16)
-    assert to_units(data).tolist() == units.tolist()
+    assert Characters.of(data).units().tolist() == units.tolist()
     assert from_units(units, len(data)) == data
 
 
@@ -75,3 +77,9 @@ def test_the_stored_scene_is_what_the_traces_give():
     made = json.loads(json.dumps(vectors.made()["scene"]))
     made["blobs"] = STORED["scene"]["blobs"]  # a library of deflate may be of another version
     assert made == STORED["scene"]
+
+
+def test_the_stored_findings_open_the_stored_states():
+    findings = [unpacked_finding(each) for each in STORED["findings"]]
+    for index, state in STORED["opened"]:
+        assert opened(findings[index], index, State()) == State.from_json(state)

@@ -10,11 +10,13 @@ import numpy as np
 import torch
 
 from regard.types import AttentionMap, Axis, Dense, Tokens, Trace
-from regard.views import Place, State
+from regard.types.finding import Drawing, Finding, Saying
+from regard.views import Place, State, report
 from regard.views.captions import percent
 from regard.views.code import Scores, blobs, decode
 from regard.views.numbers import numbers, ticks
-from regard.views.page.characters import to_units
+from regard.views.page.characters import Characters
+from regard.views.report import opened
 from regard.views.scene import build, pack, unpack
 
 PATH = Path(__file__).with_name("vectors.json")
@@ -67,10 +69,28 @@ def another_trace() -> Trace:
     return Trace.from_weights({"encoder.0": weights}, tokens)
 
 
+def findings() -> list[Finding]:
+    """One of each severity, with every kind of picture and with none."""
+    said = {
+        "en": Saying(f"Looks at {HOSTILE}.", "It is <b>tired</b>.", "Let it & rest."),
+        "zh": Saying("看向首个词元。", "它累了。", "让它休息。"),
+    }
+    only = {"en": Saying("Nobody knows.")}
+    column = Drawing("heatmap", "encoder.0", 1, columns=(5, 6))
+    row = Drawing("highlight", "cross.0", None, rows=(2,), columns=(1,))
+    code = f"try({HOSTILE!r})"
+    return [
+        Finding("sink", "observation", 0.91, 0.5, said, "encoder.0", 1, 0, column, code),
+        Finding("leak", "bug", float("nan"), 0.001, said, "cross.0", None, 0, row),
+        Finding("odd", "warning", 2.0, 1.0, only, "encoder.1", 0, 0, Drawing("heads")),
+        Finding("lost", "observation", 1.5, float("inf"), only),
+    ]  # fmt: skip
+
+
 def encode(weights: np.ndarray, scores: Scores | None = None) -> bytes:
     """One map by its factors, if they are known, however small it is; else by its cells."""
     by_factor = blobs.by_factor(weights, scores) if scores else None
-    return by_factor or blobs.by_level(weights[None])[0]
+    return by_factor or blobs.by_level(blobs.Cells.of(weights[None]))[0]
 
 
 def coded() -> list[dict]:
@@ -145,6 +165,7 @@ STATES = [
     State("compare", site="encoder.0", head=0, other=Place(0, "encoder.1", 1)),
     State("compare", site="encoder.0", head=0, hide=("special",)),
     State("heads", scale="row"),
+    State("heads", trace=1, finding=3),
 ]  # fmt: skip
 
 PERCENTS = (0.0, 0.0009, 0.001, 0.00567, 0.01, 0.1234, 1.0, -0.25)
@@ -163,15 +184,21 @@ def made() -> dict:
     )
     packed = pack(scene)
     read = unpack(packed)
+    told = report(a_trace(), findings())
+    shown = [index for index, each in enumerate(told.scene.findings) if each.drawing]
     data = (
         bytes(range(256)) + b"\x00\xd8\xff\xdf\x00\xe0\xff\xfe\xfe\xff\xff\xff<\x00\r\x00\x00\x00x"
     )
     return {
-        "characters": {"bytes": data.hex(), "units": to_units(data).tolist()},
+        "characters": {"bytes": data.hex(), "units": Characters.of(data).units().tolist()},
         "maps": coded(),
         "scene": packed.header,
         "blobs": [text(blob) for blob in packed.blobs],
         "hashes": [{"state": state.to_json(), "hash": state.to_hash()} for state in STATES],
+        "findings": pack(told.scene).header["findings"],
+        "opened": [
+            [index, opened(told.scene.findings[index], index, State()).to_json()] for index in shown
+        ],
         "percents": [[weight, percent(weight)] for weight in PERCENTS],
         "ticks": [[*pair, list(ticks(*pair))] for pair in TICKS],
         "numbers": [

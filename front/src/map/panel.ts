@@ -26,6 +26,8 @@ export interface Plot {
   colours: Uint32Array;
   patches: Patch[];
   pinned: { axis: "row" | "column"; start: number; stop: number } | null;
+  /** Rows and columns that the open finding is about. */
+  marked?: { rows: number[]; columns: number[] };
 }
 
 export interface Found {
@@ -203,6 +205,7 @@ export class MapPanel {
     context.rect(frame.left - 1, frame.top - 1, frame.wide + 2, frame.high + 2);
     context.clip();
     context.strokeStyle = this.inks.accent;
+    if (plot.marked) this.drawMarked(context, plot.marked);
     if (plot.pinned) this.drawPinned(context, plot.pinned);
     if (found) this.drawPointed(context, found, plot);
     context.restore();
@@ -218,6 +221,19 @@ export class MapPanel {
     context.lineWidth = 2;
     if (byRow) context.strokeRect(frame.left, y, frame.wide, Math.max(2, bottom - y));
     else context.strokeRect(x, frame.top, Math.max(2, right - x), frame.high);
+  }
+
+  private drawMarked(context: CanvasRenderingContext2D, marked: NonNullable<Plot["marked"]>): void {
+    const { frame } = this.part;
+    context.lineWidth = 1.25;
+    for (const row of marked.rows) {
+      const [y, bottom] = [this.part.point(0, row)[1], this.part.point(0, row + 1)[1]];
+      context.strokeRect(frame.left, y, frame.wide, Math.max(1.5, bottom - y));
+    }
+    for (const column of marked.columns) {
+      const [x, right] = [this.part.point(column, 0)[0], this.part.point(column + 1, 0)[0]];
+      context.strokeRect(x, frame.top, Math.max(1.5, right - x), frame.high);
+    }
   }
 
   private drawPointed(context: CanvasRenderingContext2D, found: Found, plot: Plot): void {

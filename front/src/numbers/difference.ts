@@ -19,7 +19,8 @@ export interface Difference {
 
 /** The place that a state is compared with. */
 export function otherPlace(scene: Scene, state: State): Place {
-  return state.other ?? { trace: scene.traces.length - 1, site: state.site, head: state.head };
+  const trace = scene.header.findings ? state.trace : scene.traces.length - 1;
+  return state.other ?? { trace, site: state.site, head: state.head };
 }
 
 export function difference(scene: Scene, state: State): Difference {

@@ -2,6 +2,7 @@
 import { say } from "../captions";
 import { paint } from "../colours";
 import { h } from "../dom";
+import { SIGNS } from "../findings";
 import type { Drawing, Look } from "../look";
 import { thumbs, type Thumb } from "../numbers/thumbs";
 import type { Site } from "../scene";
@@ -57,7 +58,7 @@ export class HeadsView implements Drawing {
     const badges = site.badges(head);
     const label = [site.kind === "aggregate" ? site.name : say(language, [["caption.head", { site: site.name, head: number }]]), ...badges];
     const here = site.name === (state.site ?? "") && head === state.head;
-    const tags = badges.length ? h("span", { class: "badges" }, badges.map((each) => h("bdi", {}, [each]))) : null;
+    const tags = badges.length ? h("span", { class: "badges" }, badges.map((each) => badge(look, site, head, each))) : null;
     const numbered = site.header.numbers ? h("span", { class: "number", "aria-hidden": "true" }, [String(number)]) : null;
     return h(
       "button",
@@ -70,6 +71,15 @@ export class HeadsView implements Drawing {
       },
     );
   }
+}
+
+/** A short text at a head; that of a finding has the sign and the colour of its severity. */
+function badge(look: Look, site: Site, head: number, text: string): HTMLElement {
+  const found = look.scene.header.findings?.find(
+    (each) => each.site === site.name && each.head === head && each.check === text,
+  );
+  if (!found) return h("bdi", {}, [text]);
+  return h("bdi", { class: found.severity }, [`${SIGNS[found.severity]} ${text}`]);
 }
 
 /** A pinned token stays pinned where the other site has the same rows and columns. */

@@ -9,6 +9,7 @@ import { MapPanel, positions, type Found, type Patch } from "../map/panel";
 import { Windows } from "../map/windows";
 import { largest as largestOf, type Matrix } from "../matrix";
 import { grid, shades, type Grid } from "../numbers/grid";
+import { covering, drawingOf } from "../numbers/marks";
 import { labelAt, type Label } from "../numbers/reading";
 import { phrase } from "../phrases";
 import type { Site } from "../scene";
@@ -90,6 +91,7 @@ export class HeatmapView implements Drawing {
         colours: look.colours.weights,
         patches: this.patches(),
         pinned: this.pinned(),
+        marked: this.marked(),
       },
       this.grid.caption,
     );
@@ -144,6 +146,13 @@ export class HeatmapView implements Drawing {
     if (this.site.long) return { axis, start: place, stop: place + 1 };
     const index = labelAt(axis === "row" ? this.grid.rows : this.grid.columns, place);
     return { axis, start: index, stop: index + 1 };
+  }
+
+  /** What the open finding is about. */
+  private marked(): { rows: number[]; columns: number[] } {
+    const { rows, columns } = drawingOf(this.look.scene, this.look.state);
+    if (this.site.long) return { rows, columns };
+    return { rows: covering(this.grid.rows, rows), columns: covering(this.grid.columns, columns) };
   }
 
   private pin(axis: "row" | "column", index: number): void {

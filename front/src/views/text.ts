@@ -6,6 +6,7 @@ import { running, visible } from "../glyphs";
 import { legend } from "../legend";
 import type { Drawing, Look } from "../look";
 import { highlights, type Shades } from "../numbers/highlight";
+import { drawingOf } from "../numbers/marks";
 import { columnLabels, rowLabels, type Label } from "../numbers/reading";
 import { phrase } from "../phrases";
 import type { Site } from "../scene";
@@ -42,9 +43,10 @@ export class TextView implements Drawing {
     const labels = side === "row" ? rowLabels(traced, site, state) : columnLabels(traced, site, state);
     const shaded = (state.axis === "row") === (side === "column");
     const pins: AxisName = single ? state.axis : side;
+    const places = drawingOf(look.scene, state)[side === "row" ? "rows" : "columns"];
     const words = labels.flatMap((label, index): (Node | string)[] => {
       const stream = traced.stream(axis);
-      const word = this.word(look, { stream, axis, label }, pins, shaded ? found.words[index]! : null);
+      const word = this.word(look, { stream, axis, label, places }, pins, shaded ? found.words[index]! : null);
       const space = index > 0 && stream.spaced(axis.places[label.start]!);
       return [space ? " " : stream.named ? "\u200b" : " ", word];
     });
@@ -55,14 +57,15 @@ export class TextView implements Drawing {
 
   private word(
     look: Look,
-    { stream, axis, label }: { stream: Stream; axis: Axis; label: Label },
+    { stream, axis, label, places }: { stream: Stream; axis: Axis; label: Label; places: number[] },
     pins: AxisName,
     shade: { weight: number; shade: number } | null,
   ): HTMLElement {
     const { state } = look;
     const spoken = stream.text(axis.places[label.start]!, axis.places[label.stop - 1]! + 1);
     const pinned = state.axis === pins && state.place !== null && label.start <= state.place && state.place < label.stop;
-    const classes = ["word", label.special ? "special" : "", pinned ? "pinned" : ""].join(" ").trim();
+    const marked = places.some((place) => label.start <= place && place < label.stop);
+    const classes = ["word", label.special && "special", pinned && "pinned", marked && "marked"].filter(Boolean).join(" ");
     const word = h("span", { class: classes, role: "button", tabindex: -1, "aria-pressed": String(pinned) }, [
       running(spoken) || visible(label.text),
     ]);

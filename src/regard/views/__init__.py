@@ -1,6 +1,7 @@
 """Attention made visible: a view is data, and page, notebook, figure and terminal draw it."""
 
 from regard.views.functions import compare, flow, heads, heatmap, highlight, overlay
+from regard.views.report import report
 from regard.views.scene import Scene
 from regard.views.state import Place, State
 from regard.views.view import View
@@ -16,4 +17,5 @@ __all__ = [
     "heatmap",
     "highlight",
     "overlay",
+    "report",
 ]

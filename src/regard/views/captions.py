@@ -5,13 +5,14 @@ from collections.abc import Iterable
 from importlib.resources import files
 from typing import Any
 
+from regard.types.finding import Finding, Saying
 from regard.views.scene import Scene, Site
 from regard.views.state import State
 
 WORDS: dict[str, dict[str, str]] = json.loads(
     (files("regard.views") / "words.json").read_text("utf-8")
 )
-_JOINS = {"en": " ", "zh": ""}
+JOINS = {"en": " ", "zh": ""}
 Said = tuple[str, dict[str, Any]]
 
 
@@ -19,7 +20,7 @@ def say(language: str | None, said: Iterable[Said]) -> str:
     """Sentences of words.json by key, filled in and joined."""
     language = language or "en"
     # one by one: what is filled in may hold braces itself
-    return _JOINS[language].join(_filled(WORDS[language][key], values) for key, values in said)
+    return JOINS[language].join(_filled(WORDS[language][key], values) for key, values in said)
 
 
 def _filled(text: str, values: dict[str, Any]) -> str:
@@ -66,10 +67,11 @@ def label_of(site: Site, state: State) -> str:
 
 def done_said(site: Site, state: State) -> list[Said]:
     """What was done to the weights of a map before it was coloured."""
+    mended: list[Said] = [("caption.mended", {})] if site.maps.mended else []
     if site.long:
         rows, columns = site.maps.cells
-        return [("caption.cells", {"rows": rows, "columns": columns})]
-    said: list[Said] = [(f"caption.rows.{label_of(site, state)}", {})]
+        return [*mended, ("caption.cells", {"rows": rows, "columns": columns})]
+    said: list[Said] = [*mended, (f"caption.rows.{label_of(site, state)}", {})]
     if state.hide:
         said.append((f"caption.hide.{state.hide[0] if len(state.hide) == 1 else 'both'}", {}))
     if state.unit != "piece":
@@ -80,6 +82,17 @@ def done_said(site: Site, state: State) -> list[Said]:
 def scale_said(state: State, largest: float) -> Said:
     """How weights became colours."""
     return f"caption.scale.{state.scale}", {"largest": percent(largest)}
+
+
+def spoken(finding: Finding, language: str | None) -> Saying:
+    """What is said of a finding in a language, or in the first one that it has."""
+    return finding.said.get(language or "en") or next(iter(finding.said.values()))
+
+
+def value_of(finding: Finding, language: str | None) -> str:
+    """The number of a finding and its limit, as they are shown."""
+    filled = {name: f"{getattr(finding, name):.3g}" for name in ("value", "limit")}
+    return say(language, [("finding.value", filled)])
 
 
 def title_of(scene: Scene) -> str:

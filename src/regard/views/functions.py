@@ -30,7 +30,14 @@ class Extras(TypedDict, total=False):
     theme: str
 
 
-_STATES = ("unit", "hide", "scale", "language", "theme")
+STATES = ("unit", "hide", "scale", "language", "theme")
+
+
+def check_extras(view: str, given: Mapping[str, Any]) -> None:
+    """Refuse what no view can be given."""
+    for name in given:
+        if name not in Extras.__annotations__:
+            raise TypeError(f"{view} got an unexpected argument {name!r}")
 
 
 def heatmap(
@@ -142,11 +149,8 @@ def _counterpart(first: Trace, second: Trace, site: str) -> str | None:
 
 def _view(traces: tuple[Trace, ...], extras: Extras, **state: Any) -> View:
     given: dict[str, Any] = dict(extras)
-    known = {*Extras.__annotations__}
-    for name in given:
-        if name not in known:
-            raise TypeError(f"{state['view']} got an unexpected argument {name!r}")
-    for name in {*_STATES} & {*given}:
+    check_extras(state["view"], given)
+    for name in {*STATES} & {*given}:
         state[name] = tuple(given.pop(name)) if name == "hide" else given.pop(name)
     scene = build(*traces, **given)
     if state.get("site") is None and state["view"] not in ("heads", "compare"):

@@ -52,6 +52,7 @@ class State:
     scale: Scale = "linear"
     threshold: float | None = None
     other: Place | None = None
+    finding: int | None = None
     language: Language | None = None
     theme: Theme | None = None
 
@@ -63,10 +64,9 @@ class State:
         for each in self.hide:
             if each not in get_args(Hidden):
                 raise UnknownNameError("kind of token to hide", str(each), get_args(Hidden))
-        for name in ("head", "place"):
+        for name in ("head", "place", "finding"):
             _check_count(name, getattr(self, name))
-        if self.trace not in (0, 1):
-            raise InputError(f"expected trace 0 or 1, got {self.trace!r}")
+        _check_count("trace", -1 if self.trace is None else self.trace)
         if self.threshold is not None and not (
             _is_number(self.threshold) and 0 <= self.threshold <= 1
         ):
@@ -194,4 +194,5 @@ _READ: dict[str, Any] = dict.fromkeys(_CHOICES, str) | {
     "hide": _hidden,
     "threshold": float,
     "other": _other,
+    "finding": int,
 }

@@ -112,6 +112,9 @@ class View:
         return drawn.get().rstrip("\n")
 
     def __repr__(self) -> str:
+        findings = self.scene.findings
+        if findings is not None:
+            return f"<report of {len(findings)} finding{'s' * (len(findings) != 1)}>"
         site = self.scene.trace(self.state.trace).site(self.state.site)
         head = "" if self.state.head is None else f", head {self.state.head}"
         return f"<{self.state.view} view of {site.name!r}{head}>"

@@ -16,8 +16,20 @@ from PIL import Image
 
 from regard.errors import FileError, InputError
 from regard.types import Tokens, Trace
-from regard.views import Place, colours, compare, figure, flow, heads, heatmap, highlight, overlay
+from regard.views import (
+    Place,
+    colours,
+    compare,
+    figure,
+    flow,
+    heads,
+    heatmap,
+    highlight,
+    overlay,
+    report,
+)
 from regard.views.figure import boards, columns, writing
+from regard.views.figure import heatmap as heatmap_module
 from views import vectors
 
 
@@ -257,3 +269,31 @@ def test_without_matplotlib_one_sentence_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(InputError, match=r"figures need matplotlib .*pip install 'regard\[figure"):
         importlib.import_module("regard.views.figure")
+
+
+def frames(view) -> list[tuple[float, ...]]:
+    """The frames around rows and columns that are marked."""
+    drawn = figure.draw(view.scene, view.state, "double")
+    wanted = matplotlib.colors.to_rgba(heatmap_module.MARK)
+    return [each.get_bbox().bounds for each in drawn.axes[0].patches if each.get_ec() == wanted]
+
+
+def test_a_pinned_row_and_what_a_finding_is_about_are_framed():
+    assert frames(heatmap(chinese(), head=1)) == []
+    (row,) = frames(heatmap(chinese(), head=1).with_state(place=2))
+    assert row[2] == pytest.approx(5 * row[3])
+    told = report(vectors.a_trace(), vectors.findings()[:1])
+    assert len(frames(told)) == 2
+    assert len(frames(told.with_state(head=0))) == 1  # another head: only what is pinned
+
+
+def test_the_figure_of_a_report_is_the_picture_of_its_first_finding_with_its_sentence():
+    told = report(vectors.a_trace(), vectors.findings()[:1], language="zh")
+    said = "".join(each.get_text() for each in texts(told) if each.get_fontsize() == 8)
+    assert said == "看向首个词元。" + told.numbers.caption
+
+
+def test_a_report_without_a_picture_has_no_figure(tmp_path):
+    told = report(vectors.a_trace(), vectors.findings()[3:])
+    with pytest.raises(InputError, match=r"no finding of this report has a picture.*save.*\.html"):
+        told.save(tmp_path / "report.png")

@@ -5,7 +5,7 @@ sides and not with its area, or as one level for each of its cells. FORMAT.md in
 says what the bytes are.
 """
 
-from regard.views.code.blobs import SMALL, decode, encode
+from regard.views.code.blobs import SMALL, Cells, by_level, decode, encode
 from regard.views.code.factors import Scores
 from regard.views.code.levels import LEAST, LEVELS, TOLERANCE, byte_levels, from_levels
 
@@ -14,7 +14,9 @@ __all__ = [
     "LEVELS",
     "SMALL",
     "TOLERANCE",
+    "Cells",
     "Scores",
+    "by_level",
     "byte_levels",
     "decode",
     "encode",

@@ -4,6 +4,7 @@ import math
 import struct
 import zlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -16,6 +17,7 @@ from regard.views.code.prediction import residuals, restored
 from regard.views.code.support import EVERY, Support
 
 Floats = NDArray[np.float32]
+Bytes = NDArray[np.uint8]
 
 HEAD = struct.Struct("<BBHIIf")  # code, support, rank, rows, columns, largest weight
 BY_LEVEL, BY_FACTOR, BY_DIFFERENCE = 0, 1, 2
@@ -36,7 +38,7 @@ def encode(weights: Floats, scores: Sequence[Scores] | None = None) -> list[byte
     `scores`, if they are known, are the factors of the maps. Small maps are coded all at once.
     """
     if weights[0].size < SMALL:
-        return by_level(weights)
+        return by_level(Cells.of(weights))
     known: Sequence[Scores | None] = scores or [None] * len(weights)
     return [_shorter(*pair) for pair in zip(weights, known, strict=True)]
 
@@ -46,7 +48,7 @@ def _shorter(weights: Floats, scores: Scores | None) -> bytes:
     factors = by_factor(weights, scores)
     if factors is not None and SHORT * len(factors) < weights.size:
         return factors
-    (levels,) = by_level(weights[None])
+    (levels,) = by_level(Cells.of(weights[None]))
     return levels if factors is None else min(levels, factors, key=len)
 
 
@@ -72,38 +74,62 @@ def decode(blob: bytes) -> Floats:
     return np.minimum(from_levels(levels), np.float32(largest))
 
 
-def by_level(weights: Floats) -> list[bytes]:
-    """The maps (head query key), cell by cell."""
-    levels = byte_levels(weights)
-    differences = residuals(levels)
-    every = weights.min((1, 2)) > 0  # as in most maps that are not causal
-    largest = weights.max((1, 2))
-    found = []
-    for index in range(len(weights)):
-        support = Support.every(*weights.shape[1:]) if every[index] else Support.of(weights[index])
-        cells = slice(None) if support.kind == EVERY else support.cells
-        found.append(
-            _cells(support, levels[index][cells], differences[index][cells], largest[index])
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """What is coded of maps (head query key) cell by cell: their weights need not be kept."""
+
+    levels: Bytes
+    supports: list[Support]
+    largest: Floats
+
+    @classmethod
+    def of(cls, weights: Floats) -> "Cells":
+        """Levels, where weights can be at all, and the largest weight of each map."""
+        every = weights.min((1, 2)) > 0  # as in most maps that are not causal
+        whole = Support.every(*weights.shape[1:])
+        supports = [
+            whole if full else Support.of(each) for full, each in zip(every, weights, strict=True)
+        ]
+        return cls(byte_levels(weights), supports, weights.max((1, 2)))
+
+
+def by_level(cells: Cells) -> list[bytes]:
+    """The maps, each byte a level, or the difference from what neighbours let one expect."""
+    differences = residuals(cells.levels)
+    coded = [
+        [_inside(support, each[head]) for each in (cells.levels, differences)]
+        for head, support in enumerate(cells.supports)
+    ]
+    shorter, even = _chosen(coded)
+    return [
+        _deflated([_head(support, code, most) + pair[code // 2].tobytes()], even=plain)
+        for support, pair, code, most, plain in zip(
+            cells.supports, coded, shorter, cells.largest, even, strict=True
         )
-    return found
+    ]
 
 
-def _cells(
-    support: Support, levels: NDArray[np.uint8], differences: NDArray[np.uint8], largest: np.float32
-) -> bytes:
-    """The blob of the cells of a map, as levels or as differences, which may be shorter."""
-    code, chosen = BY_LEVEL, levels.reshape(-1)
-    if _bits(differences.reshape(-1)[::SAMPLED]) < _bits(chosen[::SAMPLED]):
-        code, chosen = BY_DIFFERENCE, differences
-    head = HEAD.pack(code, support.kind, 0, len(support.starts), support.columns, largest)
-    return _deflated([head + support.to_bytes(), chosen.tobytes()])
+def _inside(support: Support, levels: Bytes) -> Bytes:
+    return (levels if support.kind == EVERY else levels[support.cells]).reshape(-1)
 
 
-def _bits(data: NDArray[np.uint8]) -> float:
-    """About how many bits Huffman's code takes for each of some bytes."""
-    counts = np.bincount(data, minlength=256)
-    shares = counts[counts > 0] / max(1, data.size)
-    return float(-(shares * np.log2(shares)).sum())
+def _head(support: Support, code: int, largest: np.float32) -> bytes:
+    sizes = len(support.starts), support.columns
+    return HEAD.pack(code, support.kind, 0, *sizes, largest) + support.to_bytes()
+
+
+def _chosen(coded: list[list[Bytes]]) -> tuple[list[int], list[bool]]:
+    """The code of each map that Huffman makes shorter, and whether no byte of it stands out."""
+    counts = np.array(
+        [[np.bincount(each[::SAMPLED], minlength=256) for each in pair] for pair in coded]
+    )
+    totals = counts.sum(-1, keepdims=True)
+    shares = counts / np.maximum(1, totals)
+    bits = -(shares * np.log2(shares, out=np.zeros_like(shares), where=counts > 0)).sum(-1)
+    differing = bits[:, 1] < bits[:, 0]
+    taken = np.take_along_axis(counts, differing[:, None, None].astype(int), 1)[:, 0]
+    even = taken.max(-1) < totals[:, 0, 0] // 4
+    return [BY_DIFFERENCE if each else BY_LEVEL for each in differing], even.tolist()
 
 
 def by_factor(weights: Floats, scores: Scores | None) -> bytes | None:
@@ -123,7 +149,10 @@ def by_factor(weights: Floats, scores: Scores | None) -> bytes | None:
     head = HEAD.pack(
         BY_FACTOR, support.kind, len(factors.steps), rows, columns, weights.max(initial=0)
     )
-    return _deflated([head + support.to_bytes(), *packing.pack(factors, corrections)])
+    parts = [head + support.to_bytes(), *packing.pack(factors, corrections)]
+    longest = np.frombuffer(max(parts, key=len), np.uint8)
+    even = np.bincount(longest, minlength=256).max() < len(longest) // 4
+    return _deflated(parts, even=bool(even))
 
 
 def _factors(weights: Floats, support: Support, scores: Scores | None, most: int) -> Factors | None:
@@ -136,29 +165,31 @@ def _factors(weights: Floats, support: Support, scores: Scores | None, most: int
 
 def _corrections(weights: Floats, support: Support, factors: Factors) -> packing.Corrections | None:
     """What to add where the factors are too far off; None if they are nowhere near."""
-    logs, true = factors.logs(), torch.from_numpy(weights)
-    wrong = true.log().sub_(logs).numpy()
-    # few are far off, and fewer of these are large enough to matter
-    far = (wrong > ALLOWED) | (wrong < -ALLOWED)
-    if support.kind != EVERY:
-        far &= support.cells
-    places = np.flatnonzero(far)
-    least = math.log(LEAST)
-    large = (weights.reshape(-1)[places] >= LEAST) | (
-        logs.numpy().reshape(-1)[places] > least + ALLOWED
-    )
-    places = places[large]
-    steps = np.rint(wrong.reshape(-1)[places] / CORRECTION)
+    inside = None if support.kind == EVERY else support.cells
+    found = []
+    for rows, logs in factors.blocks():
+        true = torch.from_numpy(weights[rows])
+        wrong = true.log().sub_(logs).numpy()
+        # few are far off, and fewer of these are large enough to matter
+        far = (wrong > ALLOWED) | (wrong < -ALLOWED)
+        if inside is not None:
+            far &= inside[rows]
+        places = np.flatnonzero(far)
+        large = true.numpy().reshape(-1)[places] >= LEAST
+        large |= logs.numpy().reshape(-1)[places] > math.log(LEAST) + ALLOWED
+        places = places[large]
+        steps = np.rint(wrong.reshape(-1)[places] / CORRECTION)
+        found.append((places + rows.start * weights.shape[1], steps))
+    places, steps = (np.concatenate(each) for each in zip(*found, strict=True))
     if len(places) > support.count // 8 or (np.abs(steps) > 127).any():
         return None
     return packing.Corrections(places, steps.astype(np.int8))
 
 
-def _deflated(parts: list[bytes]) -> bytes:
+def _deflated(parts: list[bytes], *, even: bool) -> bytes:
     """Raw deflate, with a table for each part; Huffman's code alone where nothing repeats."""
-    longest = np.frombuffer(max(parts, key=len), np.uint8)
-    even = np.bincount(longest, minlength=256).max() < len(longest) // 4
     strategy = zlib.Z_HUFFMAN_ONLY if even else zlib.Z_DEFAULT_STRATEGY
     deflate = zlib.compressobj(6, zlib.DEFLATED, -15, 9, strategy)
-    found = [deflate.compress(part) + deflate.flush(zlib.Z_BLOCK) for part in parts]
-    return b"".join(found) + deflate.flush()
+    *first, last = parts
+    found = [deflate.compress(part) + deflate.flush(zlib.Z_BLOCK) for part in first]
+    return b"".join(found) + deflate.compress(last) + deflate.flush()

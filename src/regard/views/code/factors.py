@@ -6,6 +6,7 @@ numbers instead of rows x columns, and each cell is off by a sum of many small r
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,6 +21,7 @@ NOISE = 0.009  # the deviation of a logarithm that roundings may add up to
 UNEXPLAINED = 0.003  # and that may be missing from the factors of a map of unknown rank
 BLOCK = 40  # columns that a sketch grows by
 PROBES = 4  # columns that only test what the others found
+TOGETHER = 1 << 15  # logarithms that are computed at once
 MOST = 136  # the largest rank that is looked for
 
 
@@ -44,9 +46,17 @@ class Factors:
 
     def logs(self) -> Tensor:
         """The logarithms that they stand for."""
+        return torch.cat([each for _, each in self.blocks()])
+
+    def blocks(self) -> Iterator[tuple[slice, Tensor]]:
+        """The logarithms, some rows at a time: no more than a cache holds."""
         left = torch.from_numpy(self.left).float() * torch.from_numpy(self.steps)[:, None]
-        base = torch.from_numpy(self.rows)[:, None] + torch.from_numpy(self.columns)
-        return base.addmm_(left.T, torch.from_numpy(self.right).float())
+        right = torch.from_numpy(self.right).float()
+        lines, columns = torch.from_numpy(self.rows)[:, None], torch.from_numpy(self.columns)
+        high = max(1, TOGETHER // max(1, len(columns)))
+        for start in range(0, max(1, len(lines)), high):
+            rows = slice(start, start + high)
+            yield rows, (lines[rows] + columns).addmm_(left[:, rows].T, right)
 
 
 def factorise(scores: Scores) -> Factors:

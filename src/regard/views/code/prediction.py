@@ -7,13 +7,11 @@ Bytes = NDArray[np.uint8]
 
 
 def residuals(levels: Bytes) -> Bytes:
-    """Each level of a map, or of many, minus its prediction, modulo 256; outside all is 0."""
-    *many, rows, columns = levels.shape
-    framed = np.zeros((*many, rows + 1, columns + 1), np.int16)
-    framed[..., 1:, 1:] = levels
-    above, left, corner = framed[..., :-1, 1:], framed[..., 1:, :-1], framed[..., :-1, :-1]
-    expected = _expected(above, left, corner)
-    return (levels - expected).astype(np.uint8)
+    """Each level of maps (head query key) minus its prediction, modulo 256; outside all is 0."""
+    heads, rows, columns = levels.shape
+    framed = np.zeros((heads, rows + 1, columns + 1), np.uint8)
+    framed[:, 1:, 1:] = levels
+    return levels - _expected(framed[:, :-1, 1:], framed[:, 1:, :-1], framed[:, :-1, :-1])
 
 
 def restored(differences: Bytes, inside: NDArray[np.bool_]) -> Bytes:
@@ -23,7 +21,7 @@ def restored(differences: Bytes, inside: NDArray[np.bool_]) -> Bytes:
     """
     rows, columns = differences.shape
     width = columns + 1
-    levels = np.zeros((rows + 1, width), np.int16)
+    levels = np.zeros((rows + 1, width), np.uint8)
     flat, deltas, kept = levels.reshape(-1), np.zeros_like(levels), np.zeros_like(levels)
     deltas[1:, 1:], kept[1:, 1:] = differences, inside
     deltas, kept = deltas.reshape(-1), kept.reshape(-1)
@@ -32,14 +30,16 @@ def restored(differences: Bytes, inside: NDArray[np.bool_]) -> Bytes:
         down = np.arange(first, min(rows, diagonal + 1))
         places = (down + 1) * width + diagonal - down + 1
         expected = _expected(flat[places - width], flat[places - 1], flat[places - width - 1])
-        flat[places] = ((deltas[places] + expected) & 255) * kept[places]
-    return levels[1:, 1:].astype(np.uint8)
+        flat[places] = (deltas[places] + expected) * kept[places]
+    return levels[1:, 1:]
 
 
-def _expected(
-    above: NDArray[np.int16], left: NDArray[np.int16], corner: NDArray[np.int16]
-) -> NDArray[np.int16]:
-    """The median of the cell above, the one to the left, and their sum less the corner."""
+def _expected(above: Bytes, left: Bytes, corner: Bytes) -> Bytes:
+    """The median of the cell above, the one to the left, and their sum less the corner.
+
+    With the corner cut to what lies between the two, the sum less the corner is the median, and
+    bytes may wrap around on the way.
+    """
     low, high = np.minimum(above, left), np.maximum(above, left)
-    expected: NDArray[np.int16] = np.clip(above + left - corner, low, high)
-    return expected
+    between = np.minimum(np.maximum(corner, low, out=low), high, out=high)
+    return above + left - between

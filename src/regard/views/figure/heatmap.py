@@ -16,8 +16,12 @@ from regard.views.figure.boards import (
 from regard.views.figure.columns import GAP, LABEL, TALLEST
 from regard.views.figure.sheet import Box, Sheet, cut
 from regard.views.numbers import Difference, Grid, shades
+from regard.views.numbers.difference import other_place
+from regard.views.numbers.marks import marks
 from regard.views.scene import Scene
-from regard.views.state import Place, State
+from regard.views.state import State
+
+MARK = "#c2410c"
 
 
 def draw_heatmap(sheet: Sheet, shown: Grid, scene: Scene, state: State) -> None:
@@ -31,10 +35,23 @@ def draw_heatmap(sheet: Sheet, shown: Grid, scene: Scene, state: State) -> None:
     top = sheet.height + GAP + board.column_room(wide)
     box = (left, top, width, height)
     draw_board(sheet, board, box)
+    _draw_marks(sheet, shown, box, scene, state)
     if not _is_long(shown):
         draw_numbers(sheet, board, shown.weights, box)
     said = key_values(state.scale, float(shown.weights.max(initial=0)))
     _draw_key_beside(sheet, box, said)
+
+
+def _draw_marks(sheet: Sheet, shown: Grid, box: Box, scene: Scene, state: State) -> None:
+    """A frame around each row and column that is pinned or that a finding is about."""
+    x, y, width, height = box
+    found = marks(scene, state, shown.rows, shown.columns)
+    high, wide = height / max(1, len(shown.rows)), width / len(shown.columns)
+    frame = {"fill": False, "edgecolor": MARK, "linewidth": 1.0}
+    for index in found.rows:
+        sheet.box((x, y + index * high, width, high), **frame)
+    for index in found.columns:
+        sheet.box((x + index * wide, y, wide, height), **frame)
 
 
 def _is_long(shown: Grid) -> bool:
@@ -85,7 +102,7 @@ def draw_difference(sheet: Sheet, shown: Difference, scene: Scene, state: State)
 
 def _names(scene: Scene, state: State) -> list[str]:
     """What is left and what is right."""
-    other = state.other or Place(len(scene.traces) - 1, state.site, state.head)
+    other = other_place(scene, state)
     places = [(state.trace, state.site, state.head), (other.trace, other.site, other.head)]
     return [
         say(state.language, [place_said(scene.trace(trace).site(site), head)])

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import FileError, InputError
+from regard.views.captions import JOINS, spoken
 from regard.views.figure.columns import CAPTION, COLUMNS, GAP, TITLE, Width, points_of
 from regard.views.numbers import Grid, Lines, Numbers, numbers
 from regard.views.scene import Scene
@@ -67,6 +68,7 @@ def write(scene: Scene, state: State, path: Path, width: Width | None = None) ->
 
 
 def _sheet(scene: Scene, state: State, width: Width | None) -> Sheet:
+    said = _finding_said(scene, state)
     shown = numbers(scene, state)
     sheet = Sheet(points_of(_usual(shown) if width is None else width))
     if scene.title:
@@ -75,10 +77,22 @@ def _sheet(scene: Scene, state: State, width: Width | None) -> Sheet:
     _VIEWS[state.view](sheet, shown, scene, state)
     y = sheet.height + 1.5 * GAP + CAPTION
     room = sheet.width - 2 * GAP
-    for line in wrapped(shown.caption, room, lambda text: measured(text, CAPTION)):
+    caption = said + JOINS[state.language or "en"] + shown.caption if said else shown.caption
+    for line in wrapped(caption, room, lambda text: measured(text, CAPTION)):
         sheet.text(GAP, y, line, CAPTION)
         y += CAPTION * 1.35
     return sheet
+
+
+def _finding_said(scene: Scene, state: State) -> str:
+    """The sentence of the finding that a figure of a report shows; "" of other scenes."""
+    if scene.findings is None:
+        return ""
+    if state.finding is None or state.finding >= len(scene.findings):
+        raise InputError(
+            "no finding of this report has a picture to draw; save the report as .html, or print it"
+        )
+    return spoken(scene.findings[state.finding], state.language).sentence
 
 
 def _usual(shown: Numbers) -> float:

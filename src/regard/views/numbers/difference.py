@@ -24,7 +24,7 @@ class Difference:
 
 def difference(scene: Scene, state: State) -> Difference:
     """The state's map and the other place's, over words where their tokens differ."""
-    other = state.other or Place(len(scene.traces) - 1, state.site, state.head)
+    other = other_place(scene, state)
     states = (state, replace(state, trace=other.trace, site=other.site, head=other.head))
     sites = [scene.trace(each.trace).site(each.site) for each in states]
     if any(site.long for site in sites):
@@ -54,6 +54,15 @@ def difference(scene: Scene, state: State) -> Difference:
         columns,
         say(state.language, said),
     )
+
+
+def other_place(scene: Scene, state: State) -> Place:
+    """What is compared with: if it is not said, the same place of the last trace.
+
+    The traces of a report are of different texts: there it is the place itself.
+    """
+    trace = len(scene.traces) - 1 if scene.findings is None else state.trace
+    return state.other or Place(trace, state.site, state.head)
 
 
 def _same(scene: Scene, state: State, other: Place, sites: list[Site]) -> bool:

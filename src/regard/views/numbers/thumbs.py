@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.views.captions import say
-from regard.views.code import from_levels
+from regard.views.code import byte_levels, from_levels
 from regard.views.numbers.grid import shades
 from regard.views.scene import Scene
 from regard.views.scene.maps import thumbnails
@@ -40,7 +40,7 @@ def thumbs(scene: Scene, state: State) -> Thumbs:
         found = []
         for head in range(site.heads):
             pooled = site.maps.pooled(range(head, head + 1))[1]
-            largest = from_levels(thumbnails(pooled, site.thumb))[0]
+            largest = from_levels(thumbnails(byte_levels(pooled), site.thumb))[0]
             number = head if site.numbers is None else site.numbers[head]
             badges = () if site.badges is None else site.badges[head]
             shade = shades(largest, state.scale)

@@ -1,5 +1,7 @@
 """Bytes as characters of a UTF-16 page: two in each, whatever the page may not hold escaped."""
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -7,24 +9,31 @@ ESCAPE, TURN = 0xE000, 0x8000
 Units = NDArray[np.uint16]
 
 
-def to_units(data: bytes) -> Units:
-    """The 16-bit units of the text that stands for these bytes."""
-    even = data + b"\0" * (len(data) % 2)
-    numbers = np.frombuffer(even, "<u2")
-    wrong = _forbidden(numbers)
-    units = np.repeat(numbers, wrong + np.uint8(1))
-    places = np.flatnonzero(wrong)
-    places += np.arange(len(places))
-    units[places + 1] = units[places] ^ TURN
-    units[places] = ESCAPE
-    return units
+@dataclass(frozen=True, eq=False)
+class Characters:
+    """Bytes as 16-bit numbers, and the places of those that a page may not hold as they are."""
 
+    numbers: Units
+    wrong: NDArray[np.int64]
 
-def count_units(data: bytes) -> int:
-    """How many units the text of these bytes has."""
-    even = data + b"\0" * (len(data) % 2)
-    numbers = np.frombuffer(even, "<u2")
-    return len(numbers) + int(_forbidden(numbers).sum())
+    @classmethod
+    def of(cls, data: bytes) -> "Characters":
+        """The characters of some bytes, filled up to an even number."""
+        numbers = np.frombuffer(data + b"\0" if len(data) % 2 else data, "<u2")
+        return cls(numbers, np.flatnonzero(_forbidden(numbers)))
+
+    def __len__(self) -> int:
+        return len(self.numbers) + len(self.wrong)
+
+    def units(self) -> Units:
+        """The 16-bit units of the text that stands for the bytes."""
+        escapes = self.wrong + np.arange(len(self.wrong))
+        plain = np.ones(len(self), bool)
+        plain[escapes] = False
+        units = np.full(len(self), ESCAPE, np.uint16)
+        units[plain] = self.numbers
+        units[escapes + 1] ^= TURN
+        return units
 
 
 def from_units(units: Units, length: int) -> bytes:
@@ -37,7 +46,8 @@ def from_units(units: Units, length: int) -> bytes:
 
 def _forbidden(numbers: Units) -> NDArray[np.bool_]:
     """What a page would change or end at: NUL, CR, `<`, surrogates, marks of byte order."""
-    wrong = (numbers >= 0xD800) & (numbers <= ESCAPE)
-    for each in (0x0000, 0x000D, 0x003C, 0xFEFF, 0xFFFE, 0xFFFF):
+    wrong = numbers - np.uint16(0xD800) <= ESCAPE - 0xD800
+    wrong |= numbers >= 0xFFFE
+    for each in (0x0000, 0x000D, 0x003C, 0xFEFF):
         wrong |= numbers == each
     return wrong

@@ -13,7 +13,7 @@ from typing import Any
 
 from regard.errors import FileError
 from regard.views.captions import WORDS
-from regard.views.page.characters import count_units, to_units
+from regard.views.page.characters import Characters
 from regard.views.scene import Packed
 from regard.views.state import State
 
@@ -47,16 +47,17 @@ def page(packed: Packed, state: State, *, front: str | None = None) -> Iterator[
     """The bytes of the page, piece by piece; `front` is the script, the built one if None."""
     front = built_front() if front is None else _checked(front)
     parts = _parts(packed, first_blobs(packed.header, state))
+    texts = [Characters.of(blob) for blob in packed.blobs]
     header = {
         "scene": packed.header,
         "state": state.to_json(),
-        "places": _places(packed, parts),
+        "places": _places(texts, parts),
         "words": WORDS,
     }
     yield BOM + _start(header, state, front).encode("utf-16-le")
     for number, part in enumerate(parts):
         yield PART_START.format(number=number).encode("utf-16-le")
-        yield from (to_units(packed.blobs[blob]).astype("<u2").tobytes() for blob in part)
+        yield from (texts[blob].units().astype("<u2", copy=False).tobytes() for blob in part)
         yield PART_END.encode("utf-16-le")
         if number == 0:
             yield FRONT.format(front=front).encode("utf-16-le")
@@ -104,15 +105,14 @@ def _parts(packed: Packed, first: Sequence[int]) -> list[list[int]]:
     return parts
 
 
-def _places(packed: Packed, parts: list[list[int]]) -> list[list[int]]:
+def _places(texts: Sequence[Characters], parts: list[list[int]]) -> list[list[int]]:
     """Part, first character and number of characters of each blob."""
-    places: list[list[int]] = [[]] * len(packed.blobs)
+    places: list[list[int]] = [[]] * len(texts)
     for number, part in enumerate(parts):
         start = 0
         for blob in part:
-            length = count_units(packed.blobs[blob])
-            places[blob] = [number, start, length]
-            start += length
+            places[blob] = [number, start, len(texts[blob])]
+            start += len(texts[blob])
     return places
 
 

@@ -8,11 +8,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn import functional as F
 
 from regard.errors import InputError, NotFiniteError
-from regard.types import AttentionMap, Recomputable, Summary
-from regard.views.code import Scores, byte_levels, decode
+from regard.types import AttentionMap, Dense, Recomputable, Summary
+from regard.views.code import Scores, decode
 
 Floats = NDArray[np.float32]
 Bytes = NDArray[np.uint8]
@@ -34,7 +33,7 @@ class Window:
 class Seen:
     """The maps of a trace's site, read when they are asked for."""
 
-    def __init__(self, seen: AttentionMap, whole: int = WHOLE) -> None:
+    def __init__(self, seen: AttentionMap, whole: int = WHOLE, *, mended: bool = False) -> None:
         if isinstance(seen.source, Summary) and seen.atlas is None:
             raise InputError(
                 f"the map of {seen.site!r} keeps neither weights nor an atlas; watch again with "
@@ -42,6 +41,15 @@ class Seen:
             )
         self._seen = seen
         self._zoom = _zoom(seen, whole)
+        self._whole = whole
+        self.mended = mended
+
+    def mend(self) -> "Seen":
+        """The same maps, where weights that are no numbers are shown as none; a caption says so.
+
+        A report must be able to show what is wrong.
+        """
+        return self if _is_sound(self._seen) else Seen(self._seen, self._whole, mended=True)
 
     @property
     def cells(self) -> tuple[int, int]:
@@ -66,6 +74,8 @@ class Seen:
         source = self._seen.source
         if not isinstance(source, Recomputable) or self._zoom > 1 or not _is_plain(source):
             return None
+        if self.mended:
+            return None
         found, scale = [], np.float32(_scale(source))
         for head in heads:
             key = source.key[head * len(source.key) // len(source.query)]
@@ -80,6 +90,8 @@ class Seen:
 
     def _checked(self, weights: Tensor) -> Floats:
         found = _array(weights)
+        if self.mended:
+            return np.maximum(np.nan_to_num(found, nan=0.0, posinf=0.0, neginf=0.0), 0)
         least = found.min(initial=0)
         if not np.isfinite(found.sum()):
             raise NotFiniteError(
@@ -98,6 +110,15 @@ class Read:
 
     def __init__(self, site: Mapping[str, Any], blobs: Sequence[bytes]) -> None:
         self._site, self._blobs = site, blobs
+
+    @property
+    def mended(self) -> bool:
+        """Whether some weights were no numbers, and are shown as none."""
+        return bool(self._site.get("mended"))
+
+    def mend(self) -> "Read":
+        """They were sound when they were coded, or mended then."""
+        return self
 
     @property
     def cells(self) -> tuple[int, int]:
@@ -133,13 +154,32 @@ class Read:
 Maps = Seen | Read
 
 
-def thumbnails(largest: Floats, size: tuple[int, int]) -> Bytes:
-    """The largest weight of each part of some maps, as levels."""
-    sides = [length / cells for length, cells in zip(largest.shape[1:], size, strict=True)]
-    maps = torch.from_numpy(largest)
-    if all(side.is_integer() for side in sides):  # far quicker
-        return byte_levels(F.max_pool2d(maps, [int(side) for side in sides]).numpy())
-    return byte_levels(F.adaptive_max_pool2d(maps, size).numpy())
+def thumbnails(levels: Bytes, size: tuple[int, int]) -> Bytes:
+    """The largest level of each part of some maps (head query key)."""
+    return _largest(_largest(levels, size[0], 1), size[1], 2)
+
+
+def _largest(levels: Bytes, parts: int, axis: int) -> Bytes:
+    """The largest level of each part of an axis; neighbours share what both have a part of."""
+    length = levels.shape[axis]
+    starts = np.arange(parts) * length // parts
+    stops = -(-np.arange(1, parts + 1) * length // parts)
+    found: Bytes = levels.take(starts, axis)
+    for step in range(1, int((stops - starts).max())):
+        more = levels.take(np.minimum(starts + step, stops - 1), axis)
+        np.maximum(found, more, out=found)
+    return found
+
+
+def _is_sound(seen: AttentionMap) -> bool:
+    """Whether all weights are finite and none is negative, as far as their source says."""
+    source = seen.source
+    if isinstance(source, Recomputable):
+        terms = (source.query, source.key, source.lse.nan_to_num(nan=torch.inf, neginf=0.0))
+        return all(bool(each.isfinite().all()) for each in terms)
+    if isinstance(source, Dense):
+        return bool(source.weights.isfinite().all()) and bool((source.weights >= 0).all())
+    return seen.atlas is None or bool(seen.atlas.mean.isfinite().all())
 
 
 def _is_plain(source: Recomputable) -> bool:
@@ -160,11 +200,19 @@ def _softmax(source: Recomputable, heads: range) -> Tensor:
     lse = source.lse[heads.start : heads.stop, :, None].to(query.dtype)
     found = torch.baddbmm(-lse, query, key.mT, alpha=_scale(source)).exp_()
     mask, (_, rows, columns) = source.scoring.mask, source.sizes
-    if mask is None:
+    if mask is None or _is_open(source):
         return found
     seen = mask.dense(rows, columns, offset=source.scoring.offset, device=query.device)[0]
     seen = seen[heads.start : heads.stop] if len(seen) > 1 else seen
     return found.masked_fill_(~seen, 0.0)
+
+
+def _is_open(source: Recomputable) -> bool:
+    """Whether every query sees every key."""
+    if source.scoring.mask is None:
+        return True
+    window, rest = source.scoring.mask.split()
+    return rest is None and window.left is None and window.right is None
 
 
 def _zoom(seen: AttentionMap, whole: int) -> int:

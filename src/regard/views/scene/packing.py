@@ -1,8 +1,8 @@
 """A scene as a JSON header and blobs, and back; FORMAT.md in the page's folder says how."""
 
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -13,8 +13,9 @@ from torch.nn import functional as F
 
 from regard.errors import FileError
 from regard.types import Axis, Gap
-from regard.views.code import SMALL, encode
+from regard.views.code import SMALL, Cells, by_level, byte_levels, encode
 from regard.views.scene.build import axis_runs
+from regard.views.scene.findings import packed_finding, unpacked_finding
 from regard.views.scene.maps import Floats, Read, Window, thumbnails
 from regard.views.scene.streams import Stream
 from regard.views.scene.values import Picture, Scene, Site, Traced
@@ -48,6 +49,7 @@ def pack(scene: Scene) -> Packed:
         "traces": traces,
         "alignments": alignments,
         "more": scene.more,
+        "findings": None if scene.findings is None else [*map(packed_finding, scene.findings)],
         "blobs": [len(blob) for blob in packing.blobs],
     }
     return Packed(header, tuple(packing.blobs))
@@ -66,7 +68,9 @@ def unpack(packed: Packed) -> Scene:
         for pair, groups in header["alignments"].items()
     }
     traces = tuple(_unpacked_trace(each, packed.blobs) for each in header["traces"])
-    return Scene(traces, header["title"], alignments, header["more"])
+    said = header.get("findings")
+    findings = None if said is None else tuple(map(unpacked_finding, said))
+    return Scene(traces, header["title"], alignments, header["more"], findings)
 
 
 @contextmanager
@@ -74,17 +78,34 @@ def _workers(scene: Scene) -> Iterator[Executor]:
     """Threads in which torch computes alone: it is heads that are done side by side.
 
     A head is many small steps, and a team of threads for each would wait more than it works. Of
-    small maps the steps are so small that even two threads would only wait for each other.
+    small maps the steps are so small that even a second thread would only be waited for.
     """
     usual = torch.get_num_threads()
     sites = [site for each in scene.traces for site in each.sites]
     large = any(len(site.rows) * len(site.columns) >= SMALL for site in sites)
-    count = usual if large else 1
     try:
-        with ThreadPoolExecutor(count, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+        with _team(usual) if large else _Here() as pool:
             yield pool
     finally:
         torch.set_num_threads(usual)  # the setting is each thread's own, but new ones inherit it
+
+
+def _team(threads: int) -> Executor:
+    return ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,))
+
+
+class _Here(Executor):
+    """Does at once, in the thread that asks, what it is given."""
+
+    def __enter__(self) -> "_Here":
+        torch.set_num_threads(1)
+        return self
+
+    def submit(self, work: Callable[..., Any], /, *given: Any, **named: Any) -> "Future[Any]":
+        """The result of the work, done already."""
+        done: Future[Any] = Future()
+        done.set_result(work(*given, **named))
+        return done
 
 
 class _Packing:
@@ -129,6 +150,7 @@ class _Packing:
             "numbers": site.numbers and list(site.numbers),
             "badges": site.badges and [list(each) for each in site.badges],
             "cells": list(site.maps.cells),
+            "mended": site.maps.mended,
             "maps": [self.add(each.mean) for each in heads],
             "largest": self.largest(site, heads),
             "windows": [self.window(site, each) for each in site.windows],
@@ -167,9 +189,15 @@ def _runs(site: Site) -> list[range]:
 
 def _coded(site: Site, heads: range) -> list[_Coded]:
     means, largest = site.maps.pooled(heads)
-    thumbs = thumbnails(largest, site.thumb)
-    coded = encode(means, site.maps.scores(heads) if means[0].size >= SMALL else None)
-    others = encode(_coarser(largest, _joined_cells(site))) if site.long else [b""] * len(heads)
+    others = [b""] * len(heads)
+    if means[0].size < SMALL and not site.long:
+        cells = Cells.of(means)
+        del means, largest  # so that less is held while bytes are deflated
+        thumbs, coded = thumbnails(cells.levels, site.thumb), by_level(cells)
+    else:
+        thumbs = thumbnails(byte_levels(largest), site.thumb)
+        coded = encode(means, site.maps.scores(heads) if means[0].size >= SMALL else None)
+        others = encode(_coarser(largest, _joined_cells(site))) if site.long else others
     small = [thumb.tobytes() for thumb in thumbs]
     return [_Coded(*each) for each in zip(coded, others, small, strict=True)]
 

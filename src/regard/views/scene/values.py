@@ -1,4 +1,4 @@
-"""A scene: one or two traces ready to be drawn, which knows nothing of colours or HTML."""
+"""A scene: traces ready to be drawn, which knows nothing of colours or HTML."""
 
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -8,6 +8,7 @@ import numpy as np
 
 from regard.errors import InputError, UnknownNameError
 from regard.types import Axis, Gap
+from regard.types.finding import Finding
 from regard.views.scene.maps import THUMB, Floats, Maps, Window
 from regard.views.scene.streams import Stream
 
@@ -74,16 +75,21 @@ class Traced:
 
 @dataclass(frozen=True, eq=False)
 class Scene:
-    """The data of one or two traces ready to be drawn."""
+    """The data of one trace ready to be drawn, of two to compare, or of a report.
+
+    `findings` are those of a report, None in every other scene; their `example` is the number of
+    the trace of this scene that shows them.
+    """
 
     traces: tuple[Traced, ...]
     title: str = ""
     alignments: Mapping[tuple[str, str], tuple[tuple[int, int, int, int], ...]] | None = None
     more: str | None = None
+    findings: tuple[Finding, ...] | None = None
     _held: "OrderedDict[tuple[int, str, int], Floats]" = field(default_factory=OrderedDict)
 
     def trace(self, index: int) -> Traced:
-        """The first or the second trace."""
+        """The trace of this number."""
         if not 0 <= index < len(self.traces):
             raise InputError(
                 f"no trace {index}; this scene has {len(self.traces)}, numbered from 0"

@@ -13,7 +13,7 @@ from rich.text import Text
 from regard.views.numbers import numbers
 from regard.views.scene import Scene
 from regard.views.state import State
-from regard.views.terminal import links, maps, pictures, words
+from regard.views.terminal import findings, links, maps, pictures, words
 from regard.views.terminal.ink import Ink
 from regard.views.wrapping import wrapped
 
@@ -36,9 +36,12 @@ class Drawing:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text | Table]:
         ink = Ink.of(console, options, self.state)
-        shown = numbers(self.scene, self.state)
         if self.scene.title:
             yield Text(ink.text(self.scene.title), style="bold")
+        if self.scene.findings is not None:
+            yield from findings.draw_findings(self.scene, self.state, ink, options.max_width)
+            return
+        shown = numbers(self.scene, self.state)
         yield from _VIEWS[self.state.view](
             shown, self.scene, self.state, ink, max(12, options.max_width)
         )

@@ -1,0 +1,28 @@
+/** Which rows and columns the open finding is about, counted in pieces. */
+import type { DrawingHeader } from "../header";
+import type { Scene } from "../scene";
+import type { State } from "../state";
+import type { Label } from "./reading";
+
+const NOTHING: DrawingHeader = { view: "heads", site: null, head: null, rows: [], columns: [] };
+
+/** The picture of the open finding if it is of the map that is shown; else an empty one. */
+export function drawingOf(scene: Scene, state: State): DrawingHeader {
+  const finding = state.finding === null ? undefined : scene.header.findings?.[state.finding];
+  const drawing = finding?.drawing;
+  if (!finding || !drawing) return NOTHING;
+  const traced = scene.trace(state.trace);
+  const same =
+    finding.trace === state.trace &&
+    drawing.head === state.head &&
+    (drawing.site === null || traced.site(drawing.site) === traced.site(state.site));
+  return same ? drawing : NOTHING;
+}
+
+/** The labels that these places are under. */
+export function covering(labels: Label[], places: number[]): number[] {
+  return [...labels.keys()].filter((index) => {
+    const { start, stop } = labels[index]!;
+    return places.some((place) => start <= place && place < stop);
+  });
+}

@@ -1,0 +1,232 @@
+"""A table of numbers as a page of its own: shaded by value, sorted by a click, offline."""
+
+import base64
+import hashlib
+import html
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from regard.errors import FileError, InputError, UnknownNameError
+from regard.views.colours import dark, is_dim, light
+
+Measured = tuple[float, float | None]  # a mean, and its spread if it has one
+Cell = str | int | float | Measured | None
+
+_DEEPEST = 0.48  # shade of the largest number: letters stay easy to read
+_WORDS = {
+    "en": {"sort": "sort by this column", "filter": "filter rows", "unknown": "not known"},
+    "zh": {"sort": "按此列排序", "filter": "筛选行", "unknown": "未知"},
+}
+_POLICY = (
+    "default-src 'none'; script-src 'sha256-{hash}'; style-src 'unsafe-inline'; "
+    "base-uri 'none'; form-action 'none'"
+)
+_STYLE = """
+:root { color-scheme: light dark; }
+body { font: 14px/1.5 system-ui, "Noto Sans CJK SC", "WenQuanYi Micro Hei", sans-serif;
+  margin: 1.5rem; }
+h1 { font-size: 1.25rem; margin: 0; }
+p { margin: .3rem 0 1rem; max-width: 60rem; opacity: .8; }
+table { border-collapse: separate; border-spacing: 1px; font-variant-numeric: tabular-nums; }
+thead th { position: sticky; top: 0; background: Canvas; vertical-align: bottom; }
+th { padding: 0; font-weight: 600; text-align: left; }
+th button { all: unset; cursor: pointer; padding: .3rem .5rem; display: block; }
+th button, td { white-space: nowrap; }
+th button:focus-visible { outline: 2px solid Highlight; }
+th[aria-sort=ascending] button::after { content: " \\25B2"; }
+th[aria-sort=descending] button::after { content: " \\25BC"; }
+td { padding: .15rem .5rem; }
+td:first-child { position: sticky; left: 0; background: Canvas; }
+td.number { text-align: right; background: var(--light); color: var(--on-light); }
+td small { opacity: .75; }
+input { font: inherit; margin-bottom: .8rem; padding: .2rem .4rem; }
+@media (prefers-color-scheme: dark) {
+  td.number { background: var(--dark); color: var(--on-dark); }
+}
+"""
+_PAGE = """<!doctype html>
+<html lang="{language}">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="referrer" content="no-referrer">
+<title>{title}</title>
+<style>{style}</style>
+</head>
+<body>
+<h1>{title}</h1>
+<p>{note}</p>
+<input type="search" placeholder="{filter}" aria-label="{filter}">
+<table>
+<thead><tr>{head}</tr></thead>
+<tbody>
+{body}
+</tbody>
+</table>
+<script>{script}</script>
+</body>
+</html>
+"""
+_SCRIPT = """
+const table = document.querySelector("table"), body = table.tBodies[0];
+const heads = [...table.tHead.rows[0].cells];
+const value = (row, place) => row.cells[place].dataset.value;
+function sort(place) {
+  const head = heads[place], number = head.dataset.kind === "number";
+  const falling = head.getAttribute("aria-sort") === "descending"
+    || (!number && head.getAttribute("aria-sort") !== "ascending");
+  const compare = (one, other) => {
+    const [a, b] = [value(one, place), value(other, place)];
+    if (a === undefined || b === undefined) return (a === undefined) - (b === undefined);
+    const order = number ? a - b : a.localeCompare(b, undefined, { numeric: true });
+    return falling ? order : -order;
+  };
+  for (const each of heads) each.removeAttribute("aria-sort");
+  head.setAttribute("aria-sort", falling ? "ascending" : "descending");
+  body.append(...[...body.rows].sort(compare));
+}
+heads.forEach((head, place) => head.firstChild.addEventListener("click", () => sort(place)));
+document.querySelector("input").addEventListener("input", event => {
+  const wanted = event.target.value.toLowerCase();
+  for (const row of body.rows) row.hidden = !row.textContent.toLowerCase().includes(wanted);
+});
+document.body.dataset.ready = "";
+"""
+
+
+@dataclass(frozen=True)
+class Column:
+    """What stands in a column; `shares` lie between 0 and 1 and are shaded so.
+
+    Others are shaded from the least to the largest of the column; texts and counts are not.
+    """
+
+    title: str
+    hint: str = ""
+    shares: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of cells under columns: texts, counts, or means with their spreads; None is unknown.
+
+    >>> from regard.views.table import Column, Table
+    >>> Table("heads", [Column("site"), Column("entropy")], [["h.0", (1.5, 0.25)]]).html()[:15]
+    '<!doctype html>'
+    """
+
+    title: str
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[Cell]]
+    note: str = ""
+    language: str = "en"
+
+    def __post_init__(self) -> None:
+        if self.language not in _WORDS:
+            raise UnknownNameError("language", self.language, _WORDS)
+        for row in self.rows:
+            if len(row) != len(self.columns):
+                raise InputError(
+                    f"expected {len(self.columns)} cells in each row of the table, one for each "
+                    f"column, got {len(row)}"
+                )
+
+    def html(self) -> str:
+        """The page: it needs no network, and its rows are there without its script too."""
+        words = _WORDS[self.language]
+        digest = base64.b64encode(hashlib.sha256(_SCRIPT.encode()).digest()).decode()
+        reaches = [self._reach(place) for place in range(len(self.columns))]
+        body = [
+            "".join(map(_cell, row, reaches, [words["unknown"]] * len(row))) for row in self.rows
+        ]
+        return _PAGE.format(
+            language="zh-Hans" if self.language == "zh" else "en",
+            policy=_escaped(_POLICY.format(hash=digest)),
+            title=_escaped(self.title),
+            note=_escaped(self.note),
+            filter=words["filter"],
+            head="".join(self._head(place) for place in range(len(self.columns))),
+            body="\n".join(f"<tr>{cells}</tr>" for cells in body),
+            style=_STYLE,
+            script=_SCRIPT,
+        )
+
+    def save(self, path: str | Path) -> Path:
+        """Write the page, whole or not at all."""
+        path = Path(path)
+        aside = path.with_name(f".{path.name}.part")
+        try:
+            aside.write_text(self.html(), encoding="utf-8", errors="replace")
+            aside.replace(path)
+        except OSError as error:
+            raise FileError(f"cannot write {path}: {error.strerror or error}") from error
+        finally:
+            aside.unlink(missing_ok=True)
+        return path
+
+    def _head(self, place: int) -> str:
+        column = self.columns[place]
+        number = any(not isinstance(row[place], str | None) for row in self.rows)
+        hint = "; ".join(filter(None, (column.hint, _WORDS[self.language]["sort"])))
+        return (
+            f'<th scope="col" data-kind="{"number" if number else "text"}">'
+            f'<button title="{_escaped(hint)}">{_escaped(column.title)}</button></th>'
+        )
+
+    def _reach(self, place: int) -> tuple[float, float]:
+        """Between which numbers a column is shaded."""
+        found = [mean for row in self.rows if (mean := _mean(row[place])) is not None]
+        if self.columns[place].shares:
+            return 0.0, 1.0
+        return min(found, default=0.0), max(found, default=0.0)
+
+
+def _mean(cell: Cell) -> float | None:
+    number = cell[0] if isinstance(cell, tuple) else cell
+    return number if isinstance(number, float) and math.isfinite(number) else None
+
+
+def _cell(cell: Cell, reach: tuple[float, float], unknown: str) -> str:
+    if isinstance(cell, str):
+        return f'<td data-value="{_escaped(cell)}">{_escaped(cell)}</td>'
+    if isinstance(cell, int):
+        return f'<td data-value="{cell}" style="text-align:right">{cell:,}</td>'
+    mean = _mean(cell)
+    if mean is None:
+        return f'<td title="{unknown}">–</td>'
+    spread = cell[1] if isinstance(cell, tuple) else None
+    beside = "" if spread is None else f" <small>±{shown(spread)}</small>"
+    return (
+        f'<td class="number" data-value="{mean!r}" {_shade(mean, reach)}>{shown(mean)}{beside}</td>'
+    )
+
+
+def _shade(number: float, reach: tuple[float, float]) -> str:
+    least, largest = reach
+    share = (number - least) / (largest - least) if largest > least else 0.0
+    found = []
+    for name, colours in (("light", light), ("dark", dark)):
+        colour = colours(_DEEPEST * min(max(share, 0.0), 1.0))
+        on = "#fff" if is_dim(colour) else "#111"
+        found.append(f"--{name}:#{bytes(colour.tolist()).hex()};--on-{name}:{on}")
+    return f'style="{";".join(found)}"'
+
+
+def shown(number: float) -> str:
+    """A number in a few digits.
+
+    >>> from regard.views.table import shown
+    >>> [shown(each) for each in (0.12345, 12.345, 1234.5, 0.0, 3e-7)]
+    ['0.123', '12.3', '1234', '0', '3e-07']
+    """
+    if number and abs(number) < 5e-4:
+        return f"{number:.0e}"
+    digits = 3 if abs(number) < 1 else 2 if abs(number) < 10 else 1 if abs(number) < 100 else 0
+    return f"{number:.{digits}f}" if number else "0"
+
+
+def _escaped(text: str) -> str:
+    return html.escape(text.encode("utf-8", "replace").decode())
