@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import overload
 
-import torch
 from torch import nn
 
 from regard.errors import InputError
@@ -21,6 +20,7 @@ from regard.tracing.calls.wishes import Wishes
 from regard.tracing.mode import Watcher
 from regard.tracing.registries.entering import registries
 from regard.tracing.sites import Sites
+from regard.tracing.uncompiled import uncompiled
 from regard.types import Trace
 
 
@@ -97,7 +97,7 @@ def watch(
     watched, sites = Watched(), Sites(model)
     watcher = Watcher(sites, wishes)
     with ExitStack() as stack:
-        stack.enter_context(torch.compiler.set_stance("force_eager"))
+        stack.enter_context(uncompiled())
         stack.enter_context(registries())
         stack.enter_context(as_if_nested(sites.encoders))
         stack.enter_context(sites)

@@ -1,0 +1,133 @@
+"""What a survey of a corpus costs, beside the forward passes that it cannot do without.
+
+Ours is all of `survey`: encoding, ordering, batches, the numbers of every head, states on disk. The
+peer is the model alone on the same batches, which are ready before its clock starts.
+"""
+
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import torch
+
+import regard
+from bench.measure import Effort, Row, Table, Target
+from bench.viewers import minilm
+from regard.measures.heads import head_numbers
+from regard.studies.surveying.run import KINDS, TOKENS, survey
+from regard.tracing.tallying.passes import Passes
+
+SENTENCES, AT_ONCE, ROUNDS = 10_000, 500, 2
+WORDS, SPREAD, LONGEST = 19, 9, 60  # words of a sentence, as those of film reviews have
+PLAIN, TRACES = "plain forwards", "a trace of each sentence, then its measures"
+
+
+def sentences(count: int) -> list[str]:
+    """Runs of words of our own documents, of lengths like those of real sentences."""
+    root = Path(__file__).parents[1]
+    files = sorted((*root.glob("*.md"), *root.glob("docs/*.md")))
+    words = " ".join(path.read_text(encoding="utf-8") for path in files).split()
+    chance = Random(0)
+    found = []
+    for _ in range(count):
+        length = min(max(round(chance.gauss(WORDS, SPREAD)), 2), LONGEST)
+        start = chance.randrange(len(words) - length)
+        found.append(" ".join(words[start : start + length]))
+    return found
+
+
+@dataclass
+class Sums:
+    """The least seconds of each contender for each part of the corpus, one part after another."""
+
+    seconds: dict[str, list[float]] = field(default_factory=dict)
+
+    def take(self, contenders: dict[str, Callable[[], Any]], rounds: int) -> None:
+        """Time a part: contenders in turns, to and fro, so that noise meets them alike."""
+        least = dict.fromkeys(contenders, float("inf"))
+        for number in range(rounds):
+            for name in list(contenders)[:: 1 if number % 2 else -1]:
+                start = time.perf_counter()
+                contenders[name]()
+                least[name] = min(least[name], time.perf_counter() - start)
+        for name, taken in least.items():
+            self.seconds.setdefault(name, []).append(taken)
+
+    def ratio(self, one: str, other: str) -> float:
+        """The sum of one over that of the other."""
+        return sum(self.seconds[one]) / sum(self.seconds[other])
+
+    def median(self, one: str, other: str) -> float:
+        """The median over the parts."""
+        pairs = zip(self.seconds[one], self.seconds[other], strict=True)
+        return statistics.median(mine / theirs for mine, theirs in pairs)
+
+
+def plain(model: Any, batches: Sequence[dict[str, Any]]) -> None:
+    """The model over batches that are ready."""
+    with torch.no_grad():
+        for batch in batches:
+            model(**batch)
+
+
+def ready(model: Any, tokenizer: Any, texts: Sequence[str]) -> list[dict[str, Any]]:
+    """The batches of a survey of the texts, as the model takes them."""
+    passes = Passes(model, tokenizer, KINDS, tokens=TOKENS, longest=None)
+    return [passes.prepared(group.batch)[1] for group in passes.groups(texts)]
+
+
+def traced(model: Any, tokenizer: Any, texts: Sequence[str]) -> None:
+    """What one would do without a survey."""
+    for trace in regard.capture(model, tokenizer, list(texts), atlas=0):
+        for each in trace:
+            head_numbers(trace, each.site)
+
+
+def survey_rows(effort: Effort) -> Iterator[Row]:
+    """A survey over the corpus, part by part, beside plain forwards of the same parts."""
+    model, tokenizer = minilm(6, 512)
+    count = SENTENCES // 20 if effort.quick else SENTENCES
+    texts, sums = sentences(count), Sums()
+    plain(model, ready(model, tokenizer, texts[:64]))
+    with tempfile.TemporaryDirectory() as folder:
+        for start in range(0, count, AT_ONCE):
+            part = texts[start : start + AT_ONCE]
+            state = Path(folder) / f"{start}.state"
+            contenders = {
+                "ours": partial(_anew, model, tokenizer, part, state),
+                PLAIN: partial(plain, model, ready(model, tokenizer, part)),
+            }
+            sums.take(contenders, ROUNDS)
+    found = (sums.ratio("ours", PLAIN), sums.median("ours", PLAIN))
+    speed = count / sum(sums.seconds["ours"])
+    case = f"MiniLM, {count:,} sentences"
+    yield Row(case, PLAIN, "time", *found, Target(1.3), f"{speed:.0f} sentences/s")
+    some, few = Sums(), texts[:64]
+    some.take(
+        {
+            "ours": partial(_anew, model, tokenizer, few, None),
+            TRACES: partial(traced, model, tokenizer, few),
+            PLAIN: partial(plain, model, ready(model, tokenizer, few)),
+        },
+        ROUNDS,
+    )
+    yield Row(f"{case}: the first 64", TRACES, "time", some.ratio("ours", TRACES))
+    yield Row(f"{case}: the first 64", PLAIN, "time", some.ratio("ours", PLAIN))
+
+
+def _anew(model: Any, tokenizer: Any, texts: Sequence[str], state: Path | None) -> None:
+    """A survey from its beginning."""
+    if state is not None:
+        state.unlink(missing_ok=True)
+    survey(model, tokenizer, texts, state=state)
+
+
+TABLES = {
+    "corpus": Table("A survey of 10,000 sentences, beside the forwards alone", survey_rows, 12.0)
+}

@@ -1,0 +1,131 @@
+"""A survey: what every head of a model does over many examples, as one value that merges."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from regard.errors import InputError
+from regard.tracing.tallying.moments import Moments
+from regard.tracing.tallying.tally import Tally
+
+SPREAD = "_sd"  # what a column of spreads ends with
+COUNT = "_n"  # and one of how many examples have the number, where it is not all of them
+_PLACE = ("site", "kind", "head", "examples", "rows")
+
+
+@dataclass(frozen=True, eq=False)
+class Survey:
+    """Means and spreads of each measure for each head, over examples.
+
+    An example's number is the mean over its rows, as `measures.head_numbers` has it, and each
+    example counts once, whatever its length; the spread is the standard deviation over examples.
+    `cut` examples were longer than the model reads; `gaps` are sites that attend and cannot be
+    mapped. Surveys of the parts of a corpus add up to that of the whole.
+    """
+
+    measures: tuple[str, ...]
+    sites: Mapping[str, Tally] = field(default_factory=dict)
+    examples: int = 0
+    cut: int = 0
+    gaps: Mapping[str, str] = field(default_factory=dict)
+
+    def __add__(self, other: "Survey") -> "Survey":
+        if self.measures != other.measures:
+            raise InputError(
+                "expected surveys of the same measures to merge, got "
+                f"{', '.join(self.measures)} and {', '.join(other.measures)}"
+            )
+        sites = dict(self.sites)
+        for site, theirs in other.sites.items():
+            sites[site] = sites[site] + theirs if site in sites else theirs
+        return Survey(
+            self.measures,
+            sites,
+            self.examples + other.examples,
+            self.cut + other.cut,
+            {**self.gaps, **other.gaps},
+        )
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns of `rows`."""
+        both = [measure + end for measure in self.measures for end in ("", SPREAD)]
+        return [*_PLACE, *both, *(measure + COUNT for measure in self._sparse)]
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """A row for each head: where it is, how much was seen of it, means and spreads.
+
+        None is what none can say. A measure that only some examples have, as the evenness of
+        texts of one token, also tells how many.
+        """
+        sparse = self._sparse
+        return [
+            row | {name + COUNT: count for name, count in counts.items() if name in sparse}
+            for site, each in self.sites.items()
+            for row, counts in _rows(self.measures, site, each)
+        ]
+
+    @property
+    def _sparse(self) -> list[str]:
+        """The measures that some head knows of some examples and not of others."""
+        found = set[int]()
+        for each in self.sites.values():
+            count = each.moments.count
+            partly = ((count > 0) & (count < each.examples)).any(dim=1)
+            found |= {*partly.nonzero()[:, 0].tolist()}
+        return [self.measures[number] for number in sorted(found)]
+
+    def __repr__(self) -> str:
+        heads = sum(each.moments.mean.shape[1] for each in self.sites.values())
+        return (
+            f"<Survey of {self.examples} examples: {len(self.sites)} sites, {heads} heads, "
+            f"{len(self.measures)} measures>"
+        )
+
+
+def _rows(
+    measures: Sequence[str], site: str, each: Tally
+) -> Iterator[tuple[dict[str, Any], dict[str, int]]]:
+    """Each head's row, and how many examples have each of its numbers."""
+    moments = (each.moments.means, each.moments.spread, each.moments.count)
+    for head, numbers in enumerate(zip(*(part.T.tolist() for part in moments), strict=True)):
+        row: dict[str, Any] = {"site": site, "kind": each.kind, "head": head}
+        row |= {"examples": each.examples, "rows": each.rows}
+        counts = {}
+        for name, mean, spread, count in zip(measures, *numbers, strict=True):
+            row[name], row[name + SPREAD] = _known(mean), _known(spread)
+            counts[name] = int(count)
+        yield row, counts
+
+
+def _known(number: float) -> float | None:
+    return None if math.isnan(number) else number
+
+
+def from_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> Survey:
+    """The survey that gave these rows, up to the last digits; what is in no row is gone."""
+    measures = tuple(name for name in columns if name + SPREAD in columns)
+    by_site: dict[str, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        by_site.setdefault(row["site"], []).append(row)
+    sites = {site: _tally(measures, heads) for site, heads in by_site.items()}
+    examples = max((each.examples for each in sites.values()), default=0)
+    return Survey(measures, sites, examples)
+
+
+def _tally(measures: Sequence[str], heads: Sequence[Mapping[str, Any]]) -> Tally:
+    numbers = [[_moments(head, name) for head in heads] for name in measures]
+    count, mean, squares = torch.tensor(numbers, dtype=torch.float64).unbind(dim=2)
+    first = heads[0]
+    return Tally(first["kind"], first["examples"], first["rows"], Moments(count, mean, squares))
+
+
+def _moments(row: Mapping[str, Any], name: str) -> tuple[float, float, float]:
+    if row[name] is None:
+        return 0, 0.0, 0.0
+    count = row.get(name + COUNT, row["examples"])
+    return count, row[name], (row[name + SPREAD] or 0.0) ** 2 * (count - 1)

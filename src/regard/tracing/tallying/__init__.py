@@ -1,0 +1,1 @@
+"""What heads did over many examples at once: numbers of whole batches, and no traces."""

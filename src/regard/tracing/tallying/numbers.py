@@ -1,0 +1,75 @@
+"""What the rows of a site come to: one number of each measure for each head of each example."""
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from regard.tracing.assembly.calling import kind_of
+from regard.tracing.tallying.rows import Rows
+
+MEASURES = (
+    "entropy",
+    "effective_keys",
+    "evenness",
+    "confidence",
+    "distance",
+    "locality",
+    "on_first",
+    "on_self",
+    "on_previous",
+    "on_next",
+    "on_future",
+    "on_padding",
+    "on_sink",
+)
+LAST = "deviation"
+_WITHIN_ONE_TEXT = ("distance", "locality", "on_self", "on_previous", "on_next", "on_future")
+
+Heads = Float[Tensor, "example head"]
+Rowed = Float[Tensor, "example head row"]
+
+
+def example_numbers(rows: Rows, kinds: Sequence[str]) -> dict[str, Heads]:
+    """The numbers of `measures.head_numbers`, for all examples at once; NaN is what none can say.
+
+    `kinds` names the measures of the mass on each kind of token; the kind after the last is
+    padding. One without a name is not asked for.
+    """
+    live, numbers = rows.live, rows.numbers
+    numbers = numbers | {"effective_keys": numbers["entropy"].exp()}
+    found = _means(numbers, live)
+    found["evenness"] = _evenness(rows)
+    found["locality"] = found["on_self"] + found["on_previous"] + found["on_next"]
+    unknown = torch.full_like(found["entropy"], torch.nan)
+    if kind_of(rows.call) == "cross":
+        found |= dict.fromkeys(_WITHIN_ONE_TEXT, unknown)
+    masses = rows.by_kind(len(kinds) + 1)
+    if masses is None:
+        return found | dict.fromkeys([*kinds, LAST], unknown)
+    found |= _means(dict(zip([*kinds, "on_padding"], masses.unbind(dim=3), strict=True)), live)
+    missing = (1 - masses.sum(dim=3) - numbers["on_sink"]).abs()
+    worst = missing.masked_fill(~live, 0.0).amax(dim=2).double()
+    return found | {LAST: worst.where(live.any(dim=2), torch.nan)}
+
+
+def _means(
+    numbers: Mapping[str, Rowed], which: Bool[Tensor, "example head row"]
+) -> dict[str, Heads]:
+    """The means of all numbers at once: a short call should not pay for each by itself."""
+    found = mean_over(torch.stack(list(numbers.values())), which)
+    return dict(zip(numbers, found, strict=True))
+
+
+def mean_over(
+    rows: Float[Tensor, "*measure example head row"], which: Bool[Tensor, "example head row"]
+) -> Float[Tensor, "*measure example head"]:
+    """The mean of the chosen rows of each head, in double precision; NaN where it has none."""
+    return rows.where(which, 0.0).sum(dim=-1, dtype=torch.float64) / which.sum(dim=-1)
+
+
+def _evenness(rows: Rows) -> Heads:
+    outcomes = rows.visible + (rows.numbers["on_sink"] > 0)
+    several = (outcomes > 1) & rows.live
+    return mean_over((rows.numbers["entropy"] / outcomes.log()).clamp(0, 1), several)

@@ -1,0 +1,152 @@
+"""The rows of one site in every example of a batch: their numbers, and which of them count."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from regard.kernels import Statistics, received
+from regard.kernels.whole import statistics_of
+from regard.masks import Area, Mask, causal, everything
+from regard.tracing.assembly.stacking import Stack, is_whole
+from regard.tracing.calls.seen import Seen
+from regard.tracing.tallying.sides import Side
+
+STRIP = 1 << 22  # truth values of a mask that are held at once
+
+Numbers = Float[Tensor, "example head row"]
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """The rows of a site, `above`, that look at its columns, `across`.
+
+    Windows of a picture are rows of one example, one window under the other.
+    """
+
+    stack: Stack
+    above: Side
+    across: Side
+
+    @property
+    def call(self) -> Seen:
+        """The call of all examples."""
+        return self.stack.call
+
+    @cached_property
+    def numbers(self) -> dict[str, Numbers]:
+        """What was observed of each row, by name."""
+        found = {name: self._laid(part) for name, part in vars(self._statistics).items()}
+        del found["largest_key"]
+        found["confidence"] = found.pop("largest")
+        return found
+
+    @cached_property
+    def live(self) -> Bool[Tensor, "example head row"]:
+        """The rows of real tokens that attend to anything: to a key or to a sink."""
+        _, _, queries, _ = self.call.sizes
+        late = self.above.real.shape[1] - queries  # rows that a cache had read before
+        there = torch.tensor(self.stack.rows) >= 0
+        real = self.above.real[:, late:].repeat(1, self.call.parts) & there[:, None]
+        attends = (self.numbers["confidence"] != 0) | (self.numbers["on_sink"] != 0)
+        return attends & real[:, None]
+
+    @cached_property
+    def visible(self) -> Int[Tensor, "example _head row"]:
+        """How many real columns each row may see by the mask.
+
+        Where none was kept, a text whose rows give nothing to what follows them is taken to be
+        masked so; else a row may see every column.
+        """
+        if self.call.scoring is not None:
+            return self._seen(self.call.scoring.mask)
+        if not self.call.looks_at_itself:
+            return self._seen(None)
+        ahead = (self.numbers["on_future"] * self.live).flatten(1).any(dim=1)
+        return self._seen(None).where(ahead[:, None, None], self._seen(causal()))
+
+    def by_kind(self, count: int) -> Float[Tensor, "example head row kind"] | None:
+        """The mass of each row on tokens of each of so many kinds; None where no kinds are known.
+
+        It costs a second pass over queries and keys.
+        """
+        kinds = self.across.kinds
+        if kinds is None:
+            return None
+        batch, _, _, keys = self.call.sizes
+        labels = kinds.new_full((batch, keys), -1)
+        labels[self._index] = kinds.repeat_interleave(self.call.parts, dim=0)
+        found = self._labelled(labels)
+        return F.pad(self._laid(found), (0, count - found.shape[3]))
+
+    def _labelled(
+        self, labels: Int[Tensor, "batch key"]
+    ) -> Float[Tensor, "batch head query label"]:
+        call = self.call
+        labels = labels.to(call.query.device)
+        if call.weights is not None:
+            own = F.one_hot(labels.clamp_min(0)) * (labels >= 0)[..., None]
+            return call.weights @ own[:, None].to(call.weights)
+        assert call.observed is not None
+        assert call.scoring is not None
+        sides = (call.query, call.key, call.observed.lse)
+        found = received(*sides, call.scoring, labels=labels).by_label
+        assert found is not None
+        return found
+
+    @cached_property
+    def _statistics(self) -> Statistics:
+        if self.call.weights is not None:
+            return statistics_of(self.call.weights, self._offset)
+        assert self.call.observed is not None
+        assert self.call.observed.statistics is not None
+        return self.call.observed.statistics
+
+    @property
+    def _offset(self) -> int:
+        """At which column the first row stands."""
+        if self.call.scoring is not None:
+            return self.call.scoring.offset
+        _, _, queries, keys = self.call.sizes
+        return keys - queries if self.call.looks_at_itself else 0
+
+    def _seen(self, mask: Mask | None) -> Int[Tensor, "example _head row"]:
+        found = list(self._counts(mask or everything()))
+        return self._arranged(torch.cat(found, dim=2))
+
+    def _counts(self, mask: Mask) -> Iterator[Int[Tensor, "_batch _head _query"]]:
+        """The columns that rows may see, for some rows after others."""
+        _, _, queries, keys = self.call.sizes
+        real = self.across.real.repeat_interleave(self.call.parts, dim=0)[:, None, None]
+        tall = max(1, STRIP // max(1, len(real) * keys))
+        for start in range(0, queries, tall):
+            run = range(start, min(queries, start + tall))
+            area = Area(run, range(keys), self._offset, self.call.query.device)
+            seen = mask.cut(area).cpu()
+            seen = seen[self._index] if len(seen) > 1 and not self._is_whole else seen
+            yield (seen & real).sum(dim=3).expand(-1, -1, len(run))
+
+    @cached_property
+    def _is_whole(self) -> bool:
+        return self.call.parts == 1 and is_whole(self.call, self.stack.rows)
+
+    @cached_property
+    def _index(self) -> Int[Tensor, " row"]:
+        """The row of the call's batch that each window of each example has."""
+        first = torch.tensor(self.stack.rows).clamp_min(0) * self.call.parts
+        return (first[:, None] + torch.arange(self.call.parts)).flatten()
+
+    def _laid(self, part: Tensor) -> Tensor:
+        """Numbers of the call's batch (batch head query ...) as (example head row ...)."""
+        part = part.detach().cpu()
+        return self._arranged(part if self._is_whole else part[self._index])
+
+    def _arranged(self, part: Tensor) -> Tensor:
+        if self.call.parts == 1:
+            return part
+        windows: Tensor = part.unflatten(0, (-1, self.call.parts))
+        return windows.movedim(1, 2).flatten(2, 3)

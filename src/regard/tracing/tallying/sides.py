@@ -1,0 +1,55 @@
+"""The tokens of a stream in every example of a batch: which are real, and of what kind."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from regard.errors import InputError
+from regard.tracing.assembly.stacking import Stack
+from regard.tracing.assembly.streams import Key, Stream, find_streams, names_of, streams_of
+
+TokenKinds = Int[Tensor, "example _token"]  # from 0 on; the last kind of all is padding
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """Which tokens of a stream are real, and their kinds where these are known."""
+
+    real: Bool[Tensor, "example token"]
+    kinds: TokenKinds | None = None
+
+
+def sides_of(stacks: list[Stack], told: Mapping[str, TokenKinds], padding: int) -> dict[Key, Side]:
+    """Each stream as the caller told of it; of others, what the masks tell."""
+    names = names_of([streams_of(each.call) for each in stacks])
+    examples = len(stacks[0].rows)
+    known = {key: _fitting(name, (examples, key[1]), told) for key, name in names.items()}
+    # to ask masks takes time, example by example
+    streams = find_streams(stacks) if any(each is None for each in known.values()) else {}
+    return {
+        key: _by_masks(streams[key]) if kinds is None else Side(kinds != padding, kinds)
+        for key, kinds in known.items()
+    }
+
+
+def _fitting(
+    name: str, sizes: tuple[int, int], told: Mapping[str, TokenKinds]
+) -> TokenKinds | None:
+    """What was told of a stream: by its name, or as the only one of its length."""
+    fit = [told[name]] if name in told else list(told.values())
+    fit = [each for each in fit if each.shape == sizes]
+    return fit[0] if len(fit) == 1 else None
+
+
+def _by_masks(stream: Stream) -> Side:
+    runs = [range(0) if each is None else each for each in stream.real]
+    if any(run.start for run in runs if run):
+        raise InputError(
+            f"a tally expected padding at the right, got examples of {stream.name!r} that begin "
+            "with it; let the tokenizer pad at the right"
+        )
+    stops = torch.tensor([run.stop for run in runs])
+    return Side(torch.arange(stream.length) < stops[:, None])

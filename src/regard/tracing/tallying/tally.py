@@ -1,0 +1,114 @@
+"""`tally`: a block around a model that runs a batch, and what its heads did over all examples."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from regard.errors import InputError
+from regard.kernels import What
+from regard.tracing.assembly.calling import kind_of, named
+from regard.tracing.assembly.lineage import lineage
+from regard.tracing.assembly.runs import Runs
+from regard.tracing.assembly.stacking import stack
+from regard.tracing.assembly.streams import streams_of
+from regard.tracing.block import watching
+from regard.tracing.calls.keeping import Keep
+from regard.tracing.calls.seen import Seen
+from regard.tracing.calls.wishes import Wishes
+from regard.tracing.tallying.moments import Moments
+from regard.tracing.tallying.numbers import LAST, MEASURES, example_numbers
+from regard.tracing.tallying.rows import Rows
+from regard.tracing.tallying.sides import TokenKinds, sides_of
+from regard.types import Gap
+from regard.types.maps import Kind
+
+STATISTICS = Wishes(What(atlas=0), keep=Keep("summary"))
+
+
+@dataclass(frozen=True, eq=False)
+class Tally:
+    """What the heads of one site did: moments over examples of each measure, in their order.
+
+    An example's number is a mean over its rows, as in `measures.head_numbers`, so that each example
+    counts once, whatever its length. `rows` is how many rows there were in all.
+    """
+
+    kind: Kind
+    examples: int
+    rows: int
+    moments: Moments
+
+    def __add__(self, other: "Tally") -> "Tally":
+        ours, theirs = self.moments.mean.shape, other.moments.mean.shape
+        if (self.kind, ours) != (other.kind, theirs):
+            raise InputError(
+                f"expected tallies of one site to merge, got {self.kind} attention of {ours[1]} "
+                f"heads and {ours[0]} measures, and {other.kind} attention of {theirs[1]} heads "
+                f"and {theirs[0]} measures"
+            )
+        return Tally(
+            self.kind,
+            self.examples + other.examples,
+            self.rows + other.rows,
+            self.moments + other.moments,
+        )
+
+
+class Tallied:
+    """The tallies of each site, there when the block has ended, and what could not be seen."""
+
+    def __init__(self, kinds: Sequence[str]) -> None:
+        self.measures = (*MEASURES, *filter(None, kinds), LAST)
+        self.sites: dict[str, Tally] = {}
+        self.gaps: tuple[Gap, ...] = ()
+        self._kinds, self._told = tuple(kinds), dict[str, TokenKinds]()
+
+    def tell(self, kinds: Mapping[str, TokenKinds]) -> None:
+        """Say of what kind each token of each stream is, before the block ends.
+
+        The kinds are numbers, in the order of their measures; the one after the last is padding.
+        """
+        self._told = dict(kinds)
+
+    def fill(self, runs: list[list[Seen]], gaps: Sequence[Gap]) -> None:
+        """Take what was seen."""
+        self.gaps = tuple(gaps)
+        if not runs:
+            return
+        rows = lineage(runs)
+        stacks = named([stack(*each) for each in zip(runs, rows, strict=True)])
+        sides = sides_of(stacks, self._told, len(self._kinds))
+        for each in stacks:
+            above, across = (sides[key] for key in streams_of(each.call))
+            self.sites[each.call.site] = self._tally(Rows(each, above, across))
+
+    def _tally(self, rows: Rows) -> Tally:
+        found = example_numbers(rows, self._kinds)
+        values = torch.stack([found[name] for name in self.measures], dim=1)
+        attended = rows.live.any(dim=1)
+        examples, count = int(attended.any(dim=1).sum()), int(attended.sum())
+        return Tally(kind_of(rows.call), examples, count, Moments.of(values))
+
+
+@contextmanager
+def tally(model: nn.Module, kinds: Sequence[str] = ()) -> Iterator[Tallied]:
+    """Sum up what the heads of a model do while it runs a batch, without a trace of any example.
+
+    >>> import torch
+    >>> from regard.tracing.tallying.tally import tally
+    >>> attention = torch.nn.MultiheadAttention(8, 2, batch_first=True).eval()
+    >>> x = torch.randn(3, 5, 8)
+    >>> with torch.no_grad(), tally(attention) as seen:
+    ...     _ = attention(x, x, x, need_weights=False)
+    >>> seen.sites["MultiheadAttention"].rows
+    15
+    """
+    found = Tallied(kinds)
+    with watching(model, STATISTICS) as watcher:
+        yield found
+    # watcher and sites know each other: what one holds would stay until garbage is collected
+    runs, watcher.calls = watcher.calls.runs, Runs()
+    found.fill(runs, watcher.follower.gaps)

@@ -1,0 +1,58 @@
+import pytest
+import torch
+
+from regard.errors import InputError
+from regard.masks import padding
+from regard.tracing.assembly.stacking import Stack
+from regard.tracing.calls.seen import Seen
+from regard.tracing.tallying import sides as module
+from regard.tracing.tallying.sides import sides_of
+
+LENGTH, PADDING = 5, 3
+REAL = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 0, 0, 0]]).bool()
+KINDS = torch.tensor([[0, 1, 2, 3, 3], [0, 0, 0, 0, 3]])
+
+
+def stack(streams=("x", "x"), lengths=(LENGTH, LENGTH), real=REAL):
+    queries, keys = (torch.zeros(2, 7, length, 1) for length in lengths)
+    mask = None if real is None else padding(real)
+    call = Seen("here", *streams, queries, keys, mask=mask, span=lengths[1])
+    return Stack(call, [0, 1], [lengths[0]] * 2)
+
+
+def test_real_tokens_are_those_of_the_masks():
+    (found,) = sides_of([stack()], {}, PADDING).values()
+    assert torch.equal(found.real, REAL)
+    assert found.kinds is None
+
+
+def test_what_the_caller_tells_comes_before_the_masks(monkeypatch):
+    monkeypatch.setattr(module, "find_streams", None)  # which takes time
+    (found,) = sides_of([stack()], {"tokens": KINDS}, PADDING).values()
+    assert found.real.sum(dim=1).tolist() == [3, 4]
+    assert found.kinds is KINDS
+
+
+def test_each_side_of_a_translator_has_kinds_of_its_own():
+    told = {"source": KINDS, "target": torch.zeros(2, 3).long()}
+    found = sides_of([stack(("y", "x"), (3, LENGTH))], told, PADDING)
+    assert found["x", LENGTH].kinds is KINDS
+    assert found["y", 3].kinds is told["target"]
+
+
+def test_a_stream_of_another_name_takes_the_only_kinds_of_its_length():
+    told = {"source": KINDS, "target": torch.zeros(2, 7).long()}
+    (found,) = sides_of([stack()], told, PADDING).values()
+    assert found.kinds is KINDS
+    (found,) = sides_of([stack()], {"source": KINDS, "target": KINDS}, PADDING).values()
+    assert found.kinds is None
+
+
+def test_kinds_of_another_length_are_those_of_another_stream():
+    (found,) = sides_of([stack()], {"tokens": torch.zeros(2, 7).long()}, PADDING).values()
+    assert found.kinds is None
+
+
+def test_padding_at_the_left_is_refused():
+    with pytest.raises(InputError, match="padding at the right, got examples of 'tokens'"):
+        sides_of([stack(real=REAL.flip(1))], {}, PADDING)
