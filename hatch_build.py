@@ -61,6 +61,14 @@ def compile_all(folder: Path = KERNELS, extra: tuple[str, ...] = ()) -> list[Pat
     return built
 
 
+def wheel_tag() -> str:
+    """Which machines a wheel with libraries is for: any Python 3, none of which is linked."""
+    place = sysconfig.get_platform()
+    # a Python for two kinds of Macs compiles for the one that it runs on
+    place = place.replace("universal2", platform.machine())
+    return f"py3-none-{place.replace('-', '_').replace('.', '_')}"
+
+
 class CustomBuildHook(Hook):  # type: ignore[misc, valid-type]
     """Adds the libraries to a wheel, and writes them beside their sources for an editable one."""
 
@@ -72,9 +80,7 @@ class CustomBuildHook(Hook):  # type: ignore[misc, valid-type]
         if built:
             build_data["artifacts"] += [f"src/regard/kernels/{path.name}" for path in built]
             build_data["pure_python"] = False
-            # No library of Python is linked, so that any Python 3 of this platform will do.
-            place = sysconfig.get_platform().replace("-", "_").replace(".", "_")
-            build_data["tag"] = f"py3-none-{place}"
+            build_data["tag"] = wheel_tag()
 
 
 if __name__ == "__main__":

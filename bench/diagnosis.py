@@ -17,7 +17,7 @@ from bench.measure import Effort, Row, Table, Target
 from bench.patients import Patient, scored_on, set_on
 from bench.planting import MAKERS, Place, Planted
 from regard.diagnosis import CHECKS, Limit, diagnose
-from regard.diagnosis.checks.decoding import words_of
+from regard.diagnosis.checks.decoding import covered, words_of
 from regard.diagnosis.limits import LIMITS
 from regard.studies.causality import causal_leak, padding_leak
 from regard.types import Trace
@@ -75,12 +75,25 @@ def healthy(patient: Patient, numbers: range) -> list[Trace]:
     return found
 
 
+def least_covered(patients: Sequence[Patient]) -> float:
+    """The least that any source word of the healthy translations received."""
+    found = [
+        float(each.sum())
+        for patient in patients
+        for trace in healthy(patient, range(len(patient.texts)))
+        if trace.of("cross")
+        for each in covered(trace, list(trace.of("cross"))).values()
+    ]
+    return min(found)
+
+
 def limit_rows(effort: Effort) -> Iterator[Row]:
     """What healthy models of the set reach, and the limits that follow."""
     patients = list(set_on(16 if effort.quick else 80))
     names = ", ".join(f"{each.name} ({len(each.texts)} texts)" for each in patients)
-    alone = [name for name in (*FAULTS, "repeated") if name != "constant"]
+    alone = ["uniform", "collapsed", "one-hot", "repeated"]
     values = reached(alone, patients, 1) | reached(["constant"], patients, TEXTS)
+    values["dropped"] = least_covered(patients)
     for name, value in values.items():
         fault = FAULTS.get(name)
         rule = AMPLE * value if fault is None else (value + fault) / 2

@@ -6,7 +6,7 @@ import torch
 from rich.cells import cell_len
 
 import regard
-from regard.cli.tables import number
+from regard.cli.work.tables import number
 
 
 def test_the_numbers_are_those_of_the_library(run):
@@ -50,7 +50,7 @@ def test_a_seed_gives_the_same_output_twice_and_another_seed_another(run):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([""], "the text has no words"),
+        ([""], "a text is empty"),
         (["我 爱", "--query", "恨"], "--query '恨' is not in the text; .* 1 我, 2 爱"),
         (["a b", "--mechanism", "multi-head"], "multi-head projects its inputs"),
         (["a b", "--mechanism", "adittive"], "no mechanism 'adittive'; did you mean 'additive'"),

@@ -18,7 +18,7 @@ class Poet(Reciter):
 
 @pytest.fixture
 def poet(monkeypatch):
-    monkeypatch.setattr("regard.cli.writing.from_pretrained", lambda name, **_: Poet())
+    monkeypatch.setattr("regard.cli.work.writing.from_pretrained", lambda name, **_: Poet())
 
 
 @pytest.fixture
@@ -81,9 +81,9 @@ def test_the_seed_decides_what_is_drawn(write):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([""], "one of the texts is empty"),
-        (["a", "--max-length", "1"], "max_length=1 leaves no room after the 1 tokens of prompt 0"),
-        (["a", "--top-p", "2", "--sample"], "top_p should be more than 0 and at most 1, got 2.0"),
+        ([""], "a text is empty"),
+        (["a", "--max-length", "1"], "--max-length 1 leaves no room after the 1 tokens"),
+        (["a", "--top-p", "2", "--sample"], "--top-p should be more than 0 and at most 1, got 2.0"),
         (["a", "--seed", "-1"], "Invalid value for '--seed'"),
     ],
 )
@@ -94,17 +94,23 @@ def test_a_mistake_is_one_line_on_stderr_and_exit_code_2(write, arguments, messa
 
 
 def test_without_a_shipped_model_one_must_be_named(run, monkeypatch):
-    monkeypatch.setattr("regard.cli.writing.shipped", lambda: ())
+    monkeypatch.setattr("regard.cli.work.writing.shipped", lambda: ())
     result = run("generate", "one")
-    assert (result.exit_code, "name a model with --model" in result.stderr) == (2, True)
+    assert (result.exit_code, "name a model: regard generate --model" in result.stderr) == (2, True)
 
 
 def test_a_model_that_translates_is_sent_to_the_other_command(run, monkeypatch):
     scribe = Scribe(reads_source=True)
-    monkeypatch.setattr("regard.cli.writing.from_pretrained", lambda name, **_: scribe)
+    monkeypatch.setattr("regard.cli.work.writing.from_pretrained", lambda name, **_: scribe)
     result = run("generate", "one", "--model", "m")
     assert (result.exit_code, result.stderr) == (2, "regard: m translates; use regard translate\n")
 
 
 def test_letters_are_what_the_poet_reads():
     assert Letters().decode([*Letters().encode("世"), EOS]) == "世"
+
+
+def test_what_is_written_can_go_to_a_file(write, tmp_path):
+    path = tmp_path / "out.jsonl"
+    assert write("The", "--json", "--out", str(path)).stdout == f"{path}\n"
+    assert json.loads(path.read_text("utf-8"))["texts"][0]["text"] == "The 世界 goes on."

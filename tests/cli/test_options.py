@@ -1,4 +1,83 @@
+import re
+import shlex
+
+import click
 import pytest
+
+from regard.cli import main, options
+from regard.cli.program import COMMANDS
+
+SHARED = {
+    "--model": options.model,
+    "--out": options.out,
+    "--lang": options.language,
+    "--json": options.as_json,
+    "--seed": options.seed,
+    "--device": options.device,
+    "--quiet": options.quiet,
+}
+
+
+def command(name):
+    return main.get_command(click.Context(main), name)
+
+
+def of_name(params, name):
+    return next((each for each in params if name in each.opts), None)
+
+
+def meaning(option):
+    """What a shared option is, without what a command may widen: several files, their kinds."""
+    plain = (option.metavar, type(option.type), option.is_flag)
+    return plain if "--out" in option.opts else (*plain, option.help)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("shared", SHARED)
+def test_an_option_of_one_name_means_the_same_in_every_command(name, shared):
+    own = of_name(command(name).params, shared)
+    if own is not None:
+        usual = of_name(click.command()(SHARED[shared](lambda **_: None)).params, shared)
+        assert meaning(own) == meaning(usual)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_speaks_both_languages_and_prints_json(name):
+    assert of_name(command(name).params, "--lang")
+    assert of_name(command(name).params, "--json")
+
+
+@pytest.mark.parametrize("name", [each for each in COMMANDS if each not in ("explain",)])
+def test_what_runs_a_model_says_where_and_can_be_quiet(name):
+    params = command(name).params
+    runs = of_name(params, "--model") or name in ("train", "evaluate", "diagnose", "survey")
+    assert bool(runs) is bool(of_name(params, "--device")) is bool(of_name(params, "--quiet"))
+
+
+@pytest.mark.parametrize("name", ["evaluate", "diagnose", "survey"])
+def test_the_model_comes_first_where_it_is_what_the_command_is_about(name):
+    first = next(each for each in command(name).params if isinstance(each, click.Argument))
+    assert first.name == "model"
+
+
+def examples():
+    for name in COMMANDS:
+        for line in re.findall(r"regard (\w.*)", command(name).epilog or ""):
+            for part in re.split(r" (?:&&|\||>|#) ?", line):
+                words = shlex.split(part.removeprefix("regard "))
+                if words and words[0] in COMMANDS:
+                    yield words
+
+
+@pytest.mark.parametrize("words", list(examples()), ids=" ".join)
+def test_every_example_of_the_help_is_a_command_that_exists(words):
+    name, *arguments = words
+    assert command(name).make_context(name, arguments, parent=click.Context(main))
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_shows_an_example(name):
+    assert f"regard {name}" in command(name).epilog
 
 
 @pytest.mark.parametrize(
@@ -28,3 +107,11 @@ def test_a_language_that_we_do_not_speak_is_refused(run, arguments, environment)
     assert result.exit_code == 2
     assert "'--lang'" in result.stderr
     assert "'fr' is not one of 'en', 'zh'" in result.stderr
+
+
+def test_the_shell_is_told_the_shipped_models_and_folders():
+    found = options.model_names(None, None, "en-zh-r")
+    assert [(each.value, each.type) for each in found] == [
+        ("en-zh-rnn", "plain"),
+        ("en-zh-r", "dir"),
+    ]

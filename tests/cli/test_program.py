@@ -1,6 +1,10 @@
+import json
 import os
 import runpy
+import shutil
 import signal
+import subprocess
+import sys
 import time
 from importlib.metadata import entry_points
 
@@ -14,9 +18,11 @@ from regard.errors import RegardError
 
 HEAVY = "{'torch', 'rich', 'numpy'}"
 
+HELPS = [[name, "--help"] for name in COMMANDS]
 
-@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["mechanismes"], []])
-def test_what_needs_no_command_imports_neither_torch_nor_rich(spawn, arguments):
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["mechanismes"], [], *HELPS])
+def test_what_computes_nothing_imports_neither_torch_nor_rich(spawn, arguments):
     code = (
         "import atexit, sys; from regard.cli import main; "
         f"atexit.register(lambda: print({HEAVY} & set(sys.modules), file=sys.stderr)); "
@@ -61,30 +67,36 @@ def test_an_unknown_command_is_told_the_nearest(run):
     assert result.exit_code == 2
     assert result.stderr == (
         "regard: no command 'mechanismes'; did you mean 'mechanisms'? "
-        "Known: look, explain, mechanisms, translate, generate, train, evaluate\n"
+        f"Known: {', '.join(COMMANDS)}\n"
     )
 
 
-def test_an_unknown_option_is_one_line_and_a_hint(run):
+def test_an_unknown_option_is_one_line_with_a_hint(run):
     result = run("explain", "a b", "--colour")
     assert (result.exit_code, result.stdout) == (2, "")
-    first, hint = result.stderr.splitlines()
-    assert first.startswith("regard: No such option")
-    assert "--colour" in first
-    assert hint == "Try 'regard explain --help'."
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("regard: No such option")
+    assert "--colour" in line
+    assert line.endswith("Try 'regard explain --help'.")
 
 
-def test_a_missing_argument_is_one_line_and_a_hint(run):
-    result = run("explain")
+def test_a_missing_argument_is_one_line_with_a_hint(run):
+    result = run("evaluate")
     assert result.exit_code == 2
-    assert result.stderr == "regard: Missing argument 'TEXT'.\nTry 'regard explain --help'.\n"
+    assert result.stderr == "regard: Missing argument 'MODEL'. Try 'regard evaluate --help'.\n"
 
 
 @pytest.mark.parametrize(
     ("error", "code", "line"),
     [
         (RegardError("two\nlines"), 2, "regard: two lines\n"),
-        (click.ClickException("no usage"), 1, "regard: no usage\n"),
+        (click.ClickException("no usage"), 2, "regard: no usage\n"),
+        (OSError(28, "No space left"), 2, "regard: [Errno 28] No space left\n"),
+        (
+            MemoryError(),
+            2,
+            "regard: there is not enough memory; give a shorter text or a smaller model\n",
+        ),
         (KeyboardInterrupt(), 130, "\nregard: interrupted\n"),
     ],
 )
@@ -92,14 +104,26 @@ def test_an_error_is_one_line_and_an_exit_code(run, monkeypatch, error, code, li
     def fail(*_):
         raise error
 
-    monkeypatch.setattr("regard.cli.mechanisms._overview", fail)
+    monkeypatch.setattr("regard.cli.work.mechanisms._overview", fail)
     result = run("mechanisms")
     assert (result.exit_code, result.stdout, result.stderr) == (code, "", line)
 
 
-def test_a_mistake_of_ours_is_not_hidden(run, monkeypatch):
-    monkeypatch.setattr("regard.cli.mechanisms._overview", lambda *_: 1 / 0)
-    assert isinstance(run("mechanisms").exception, ZeroDivisionError)
+def test_torch_without_memory_is_one_line_too(run, monkeypatch):
+    def fail(*_):
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried")
+
+    monkeypatch.setattr("regard.cli.work.mechanisms._overview", fail)
+    assert run("mechanisms").stderr.startswith("regard: there is not enough memory")
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError, RuntimeError])
+def test_a_mistake_of_ours_is_not_hidden(run, monkeypatch, error):
+    def fail(*_):
+        raise error("ours")
+
+    monkeypatch.setattr("regard.cli.work.mechanisms._overview", fail)
+    assert isinstance(run("mechanisms").exception, error)
 
 
 def _writer(pipe, patience=60):
@@ -140,3 +164,122 @@ def test_a_terminal_without_our_characters_gets_question_marks(spawn):
     assert (process.returncode, errors) == (0, "")
     assert output.isascii()
     assert "1.541" in output
+
+
+SYSTEM = {"PYTHONIOENCODING": "", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "LC_ALL": "C"}
+
+
+def test_into_a_pipe_goes_utf_8_whatever_the_system_speaks(spawn):
+    process = spawn("-m", "regard", "explain", "我 爱", env=SYSTEM)
+    output, errors = process.communicate(timeout=60)
+    assert (process.returncode, errors) == (0, "")
+    assert "我" in output
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
+def test_json_keeps_every_character_in_any_encoding(spawn, encoding):
+    env = {"PYTHONIOENCODING": encoding}
+    process = spawn("-m", "regard", "explain", "我 爱", "--json", env=env)
+    output, errors = process.communicate(timeout=60)
+    assert (process.returncode, errors) == (0, "")
+    assert json.loads(output)["words"] == ["我", "爱"]
+
+
+def test_an_error_can_be_said_in_any_encoding(spawn):
+    process = spawn("-m", "regard", "mechanisms", "加性", env={"PYTHONIOENCODING": "cp1252"})
+    output, errors = process.communicate(timeout=60)
+    assert (process.returncode, output) == (2, "")
+    assert errors.startswith("regard: no mechanism '??'")
+
+
+def test_text_of_an_argument_that_is_not_utf_8_is_refused(spawn):
+    process = spawn("-m", "regard", "look", os.fsdecode(b"\xff\xfe"))
+    output, errors = process.communicate(timeout=60)
+    assert (process.returncode, output) == (2, "")
+    assert errors == "regard: a text is not UTF-8; set the terminal to UTF-8\n"
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_script_of_a_shell_is_printed(run, shell):
+    result = run("--completion", shell)
+    assert result.exit_code == 0
+    assert f"_REGARD_COMPLETE={shell}_complete" in result.stdout
+
+
+def test_a_shell_that_we_do_not_know_is_refused(run):
+    result = run("--completion", "csh")
+    assert result.exit_code == 2
+    assert "'csh' is not one of 'bash', 'zsh', 'fish'" in result.stderr
+
+
+def complete(spawn, words, shell="bash"):
+    env = {"_REGARD_COMPLETE": f"{shell}_complete", "COMP_WORDS": words}
+    process = spawn("-m", "regard", env=env | {"COMP_CWORD": str(words.count(" "))})
+    return process.communicate(timeout=60)
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ("regard lo", "plain,look"),
+        ("regard --comp", "plain,--completion"),
+        ("regard look --vi", "plain,--view"),
+        ("regard look --view hi", "plain,highlight"),
+        ("regard look --model en-zh-r", "plain,en-zh-rnn"),
+        ("regard info en-zh-r", "plain,en-zh-rnn"),
+    ],
+)
+def test_the_shell_completes_what_was_begun(spawn, words, found):
+    output, errors = complete(spawn, words)
+    assert errors == ""
+    assert found in output.splitlines()
+
+
+def test_completing_imports_no_torch(spawn):
+    code = (
+        "import atexit, sys; from regard.cli import main; "
+        f"atexit.register(lambda: print({HEAVY} & set(sys.modules), file=sys.stderr)); "
+        "main(prog_name='regard')"
+    )
+    env = {"_REGARD_COMPLETE": "bash_complete", "COMP_WORDS": "regard look --", "COMP_CWORD": "2"}
+    _, errors = spawn("-c", code, env=env).communicate(timeout=60)
+    assert errors == "set()\n"
+
+
+def test_after_an_unknown_command_completing_says_no_error(spawn):
+    assert complete(spawn, "regard nothing --")[1] == ""
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+def test_bash_takes_the_script(spawn, run):
+    script = run("--completion", "bash").stdout
+    ran = subprocess.run(["bash", "-n"], input=script, text=True, capture_output=True, check=False)
+    assert (ran.returncode, ran.stderr) == (0, "")
+
+
+def test_our_warnings_are_notes_of_one_line_and_others_are_not_shown(spawn):
+    code = (
+        "import warnings, regard.cli.work.mechanisms as m; from regard.cli import main; "
+        "m._overview = lambda *_: [warnings.warn(w) for w in ('regard is slow', 'other')] and [];"
+        "main(['mechanisms'])"
+    )
+    output, errors = spawn("-c", code).communicate(timeout=60)
+    assert (output, errors) == ("", "regard: note: regard is slow\n")
+
+
+def test_no_colour_leaves_a_command_that_is_no_terminal(spawn):
+    output, _ = spawn("-m", "regard", "mechanisms").communicate(timeout=60)
+    assert "\x1b" not in output
+
+
+@pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs a pseudo-terminal")
+@pytest.mark.parametrize(("env", "coloured"), [({}, True), ({"NO_COLOR": "1"}, False)])
+def test_a_terminal_gets_colours_unless_it_says_no(env, coloured):
+    ours, theirs = os.openpty()
+    command = [sys.executable, "-m", "regard", "mechanisms", "dot"]
+    clean = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "FORCE_COLOR")}
+    subprocess.run(command, stdout=theirs, env=clean | {"TERM": "xterm-256color"} | env, check=True)
+    os.close(theirs)
+    shown = os.read(ours, 1 << 16)
+    os.close(ours)
+    assert (b"\x1b[36" in shown or b"\x1b[1;36" in shown) is coloured

@@ -69,6 +69,17 @@ def test_columns_that_were_cut_off_are_not_missing():
     assert soundness(trace, "weights").missing.isnan().all()
 
 
+def test_queries_and_keys_that_were_rounded_for_keeping_are_not_judged():
+    query, key = torch.randn(1, 2, 5, 7), torch.randn(1, 2, 5, 7)
+    seen = observe(query, key, key)
+    source = Recomputable(query[0] + 1, key[0], seen.lse[0], seen.scoring, exact=False)
+    axis = Axis("tokens", tuple(range(5)))
+    trace = Trace(
+        {"tokens": Tokens(tuple(WORDS))}, (AttentionMap("h", "encoder", axis, axis, source),)
+    )
+    assert soundness(trace, "h").missing.isnan().all()
+
+
 def test_mass_on_columns_leaves_out_the_rows_of_these_tokens():
     weights = torch.eye(5)[None]
     weights[0, 0] = torch.tensor([0.5, 0, 0, 0, 0.5])

@@ -1,8 +1,16 @@
 """What the commands say, in English and Chinese side by side."""
 
-from regard.attention.entry import Text
+from typing import NamedTuple
 
 LANGUAGES = ("en", "zh")
+
+
+class Text(NamedTuple):
+    """A sentence in the languages that we speak."""
+
+    en: str
+    zh: str
+
 
 _LABELS = {
     "aliases": Text("Aliases", "别名"),
@@ -21,6 +29,9 @@ _LABELS = {
     "memory": Text("Memory", "内存"),
     "name": Text("Name", "名称"),
     "no": Text("no", "否"),
+    "no browser": Text(
+        "no browser was found; open {path} yourself", "找不到浏览器；请自行打开 {path}"
+    ),
     "none": Text("none", "无"),
     "normalizer": Text("Normalizer", "归一化"),
     "paper": Text("Paper", "论文"),

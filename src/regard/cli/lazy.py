@@ -1,10 +1,12 @@
 """A group of commands whose modules are imported only when one of them runs."""
 
+import warnings
 from collections.abc import Mapping
 from importlib import import_module
 from typing import Any, NamedTuple
 
 import click
+from click.shell_completion import CompletionItem
 
 from regard.errors import UnknownNameError
 
@@ -14,6 +16,14 @@ class Lazy(NamedTuple):
 
     module: str
     help: str
+
+
+def begin(name: str, /, **asked: Any) -> None:
+    """Do the work of a command, which is imported now: its help needs none of it."""
+    with warnings.catch_warnings():
+        if asked.get("quiet"):
+            warnings.simplefilter("ignore")
+        import_module(f"regard.cli.work.{name}").run(**asked)
 
 
 class LazyGroup(click.Group):
@@ -38,7 +48,7 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """The command that the first argument names; an unknown one is told the nearest."""
-        if args[0] not in self.lazy:
+        if args[0] not in self.lazy and not ctx.resilient_parsing:
             raise UnknownNameError("command", args[0], self.lazy)
         return super().resolve_command(ctx, args)
 
@@ -46,3 +56,12 @@ class LazyGroup(click.Group):
         """The commands of the help page, without importing any."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, lazy.help) for name, lazy in self.lazy.items()])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """What the shell may go on with: commands, of which none is imported, and options."""
+        commands = [
+            CompletionItem(name, help=lazy.help)
+            for name, lazy in self.lazy.items()
+            if name.startswith(incomplete)
+        ]
+        return commands + click.Command.shell_complete(self, ctx, incomplete)

@@ -81,8 +81,12 @@ def mass_on(trace: Trace, site: str, columns: Sequence[int]) -> Heads:
 
 
 def _sums(trace: Trace, each: AttentionMap) -> Float[Tensor, "head query"]:
-    """The sums of whole rows with the sink; NaN where columns were cut off or weights are gone."""
-    if isinstance(each.source, Summary) or not has_whole_rows(trace, each):
+    """The sums of whole rows with the sink; NaN where columns were cut off or weights are gone.
+
+    Those of queries and keys that were rounded for keeping say nothing of the model.
+    """
+    rounded = isinstance(each.source, Recomputable) and not each.source.exact
+    if isinstance(each.source, Summary) or rounded or not has_whole_rows(trace, each):
         return torch.full(each.shape[:2], torch.nan, dtype=torch.float64)
     one = torch.zeros(len(each.columns), dtype=torch.long)
     found = each.received(one).by_label

@@ -6,6 +6,7 @@ from torch import Tensor
 
 from regard.errors import InputError
 from regard.models.checkpoints.registry import register
+from regard.models.generation import Generated
 from regard.models.images.config import CaptionerConfig
 from regard.models.images.features import FeatureMap, Pixels
 from regard.models.recurrent.encoder import Encoded
@@ -37,6 +38,12 @@ class Captioner(RecurrentWriter):
     def forward(self, pixel_values: Pixels, decoder_input_ids: Ids) -> Logits:
         """The logits of the next token after each of `decoder_input_ids`."""
         return self.written(self.encode(pixel_values), decoder_input_ids)
+
+    def generate(  # type: ignore[override]  # a picture is no ids
+        self, pixel_values: Any, attention_mask: Tensor | None = None, **settings: Any
+    ) -> Generated:
+        """What the model writes about each picture."""
+        return super().generate(pixel_values, attention_mask, **settings)
 
     def encode(self, source: Pixels, attention_mask: Tensor | None = None) -> Encoded:
         """The annotations of the picture."""

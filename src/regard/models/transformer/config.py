@@ -110,6 +110,11 @@ class TransformerConfig(Config):
         return self.d_model // self.heads
 
     @property
+    def is_encoder_decoder(self) -> bool:
+        """Whether it reads a source and writes a target, as configs of Hugging Face say it."""
+        return self.kind == "encoder-decoder"
+
+    @property
     def pools(self) -> bool:
         """Whether there is a pooler."""
         return self.pooler or (self.ending == "classes" and self.pooling == "pooler")

@@ -5,7 +5,7 @@ import torch
 
 import regard
 from regard.attention import Mechanism
-from regard.cli.lesson import Request, prepare, record
+from regard.cli.work.lesson import Request, prepare, record
 from regard.errors import InputError, NotFiniteError
 from regard.masks import causal
 

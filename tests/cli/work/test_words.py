@@ -1,6 +1,6 @@
 import pytest
 
-from regard.cli.words import find, named, printable, split
+from regard.cli.work.words import find, named, printable, split
 from regard.errors import InputError
 
 

@@ -4,7 +4,7 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from regard.cli.tables import Grid, bars, beginning, blocks, number
+from regard.cli.work.tables import Grid, bars, beginning, blocks, number
 
 
 def _print(*tables, width):

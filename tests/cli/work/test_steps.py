@@ -4,9 +4,9 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from regard.cli.lesson import Request, prepare
-from regard.cli.steps import show
-from regard.cli.tables import number
+from regard.cli.work.lesson import Request, prepare
+from regard.cli.work.steps import show
+from regard.cli.work.tables import number
 
 LONG = "the internationalization of 中华人民共和国 the café 👍 的 " + "词 " * 9
 

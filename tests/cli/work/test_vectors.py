@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.cli.vectors import random_vectors, read_vectors
+from regard.cli.work.vectors import random_vectors, read_vectors
 from regard.errors import FileError, InputError, NotFiniteError, RegardError
 
 PLAIN = "我 1 2 3\n爱 -4.5 5e-1 6\n中国 7 8 9\n"

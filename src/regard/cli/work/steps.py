@@ -7,9 +7,9 @@ from rich.text import Text
 from torch import Tensor
 
 from regard.cli.language import say, translated
-from regard.cli.lesson import Lesson
-from regard.cli.tables import Grid, bars, beginning, blocks, number
-from regard.cli.words import named
+from regard.cli.work.lesson import Lesson
+from regard.cli.work.tables import Grid, bars, beginning, blocks, number
+from regard.cli.work.words import named
 
 
 def show(lesson: Lesson, language: str, console: Console) -> None:

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 import regard
 from regard.attention import Explanation, Mechanism
 from regard.attention.entry import Entry
-from regard.cli.vectors import random_vectors, read_vectors
-from regard.cli.words import find, split
+from regard.cli.work.vectors import random_vectors, read_vectors
+from regard.cli.work.words import find, split
 from regard.errors import InputError
 from regard.masks import causal
 

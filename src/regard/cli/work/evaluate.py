@@ -1,0 +1,109 @@
+"""The work of `regard evaluate`."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from itertools import islice
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from regard.cli.output import as_text, write_lines
+from regard.cli.work.devices import device_of
+from regard.cli.work.kinds import sees, writes
+from regard.cli.work.scores import Scores, shown
+from regard.errors import InputError
+from regard.models import from_pretrained
+from regard.studies import Sentence, align, read_sentences
+from regard.training.corpora import Pair, barred, pairs, texts
+from regard.training.evaluate import evaluate as score
+from regard.training.evaluate import evaluate_texts
+
+_PATIENCE = 2.0  # seconds before progress is shown
+
+
+def run(model: str, data: Path, lang: str, as_json: bool, **asked: Any) -> None:
+    """Score the model and print the numbers."""
+    place = device_of(asked["device"])
+    scorer = from_pretrained(model)
+    if not writes(scorer) or sees(scorer):
+        raise InputError(f"{model} writes no texts, so that there is nothing to score")
+    if scorer.tokenizer is None:
+        raise InputError(f"{model} has no tokenizer: a folder with one holds tokenizer.json")
+    scorer = scorer.to(place)
+    found = (
+        _translator(scorer, data, asked) if scorer.reads_source else _teller(scorer, data, asked)
+    )
+    write_lines([as_text(found.record()) if as_json else shown(found, lang)], asked["out"])
+
+
+def _teller(model: Any, data: Path, asked: dict[str, Any]) -> Scores:
+    refused = [name for name in ("beam", "language", "gold", "peaks") if asked[name] is not None]
+    if refused:
+        raise InputError(f"--{refused[0]} is for models that translate; this one continues texts")
+    found = evaluate_texts(model, list(islice(texts(data), asked["limit"])))
+    return Scores(asdict(found))
+
+
+def _translator(model: Any, data: Path, asked: dict[str, Any]) -> Scores:
+    held = _pairs(data, asked["limit"], reverse=asked["reverse"])
+    gold, peaks = (_links(asked[name], data, asked) for name in ("gold", "peaks"))
+    with _progress(len(held) + len(gold) + len(peaks), quiet=asked["quiet"]) as bar:
+        found = score(model, held, beam=asked["beam"], words=asked["language"], told=bar.after(0))
+        numbers = asdict(found)
+        lengths = numbers.pop("by_length")
+        scores = Scores(numbers, lengths if asked["by_length"] else ())
+        if gold:
+            told = bar.after(len(held))
+            scores.alignment = asdict(align(model, model.tokenizer, gold, told=told))
+        if peaks:
+            told = bar.after(len(held) + len(gold))
+            scores.peaks = asdict(align(model, model.tokenizer, peaks, told=told))
+    return scores
+
+
+def _pairs(data: Path, limit: int | None, *, reverse: bool) -> list[Pair]:
+    corpus = barred(data) if data.suffix not in (".tsv", ".jsonl") else pairs(data)
+    found = list(islice(corpus, limit))
+    return [Pair(each.target, each.source) for each in found] if reverse else found
+
+
+def _links(path: Path | None, data: Path, asked: dict[str, Any]) -> Sequence[Sentence]:
+    if path is None:
+        return ()
+    first = int(asked["one_based"])
+    return read_sentences(path, data, first=first, reverse=asked["reverse"])[: asked["limit"]]
+
+
+class _Bar:
+    """A bar on stderr that appears once the work has taken more than a moment."""
+
+    def __init__(self, total: int, *, quiet: bool) -> None:
+        columns = (TextColumn("{task.completed:.0f}/{task.total:.0f}"), BarColumn())
+        console = Console(stderr=True, quiet=quiet)
+        self.progress = Progress(*columns, TimeRemainingColumn(), console=console, transient=True)
+        self.task, self.start = self.progress.add_task("", total=total), monotonic()
+
+    def after(self, before: int) -> Any:
+        """What is told how many are done, after so many others."""
+        return lambda done: self.show(before + done)
+
+    def show(self, done: int) -> None:
+        """Say how many are done."""
+        self.progress.update(self.task, completed=done)
+        late = monotonic() - self.start > _PATIENCE
+        if late and self.progress.console.is_terminal and not self.progress.live.is_started:
+            self.progress.start()
+
+
+@contextmanager
+def _progress(total: int, *, quiet: bool) -> Iterator[_Bar]:
+    bar = _Bar(total, quiet=quiet)
+    try:
+        yield bar
+    finally:
+        if bar.progress.live.is_started:
+            bar.progress.stop()

@@ -1,0 +1,141 @@
+"""The work of `regard survey`."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from regard.cli.output import as_text
+from regard.cli.work.corpus import Corpus
+from regard.cli.work.devices import device_of
+from regard.cli.work.surveyed import page, printed, record, say
+from regard.errors import InputError
+from regard.models import from_pretrained
+from regard.studies.surveying.files import SUFFIXES, save_survey
+from regard.studies.surveying.run import survey, takes_pairs
+from regard.studies.surveying.table import Survey
+from regard.training.contexts import listening
+from regard.training.distribution import World, world
+
+_PATIENCE = 2.0  # seconds before progress is shown
+_PAGE = ".html"
+_STATE = ".state"  # what the name of a survey under way ends with
+
+
+def run(model: str, corpus: Path, outs: tuple[Path, ...], **asked: Any) -> None:
+    """Survey the model, and write the table or print it."""
+    _check(outs)
+    network = from_pretrained(model)
+    if network.tokenizer is None:
+        raise InputError(f"{model} has no tokenizer: a folder with one holds tokenizer.json")
+    texts = Corpus(corpus, takes_pairs(network), asked["paragraphs"], asked["limit"])
+    with world(str(device_of(asked["device"]))) as ranks:
+        work = _Work(network.to(ranks.device), texts, ranks, asked)
+        found = work.surveyed(outs[0] if outs else None)
+        if not ranks.first:
+            return
+    for out in outs:
+        _write(found, model, out, asked["lang"])
+    if outs:
+        _state(outs[0]).unlink(missing_ok=True)
+    _tell(found, model, outs, asked)
+
+
+def _check(outs: tuple[Path, ...]) -> None:
+    """Refuse before the work what cannot be written after it."""
+    for out in outs:
+        if out.suffix not in (_PAGE, *SUFFIXES):
+            known = ", ".join((*SUFFIXES, _PAGE))
+            raise InputError(f"expected --out to end with {known}, got {str(out)!r}")
+        if not out.parent.is_dir():
+            raise InputError(f"no folder {str(out.parent)!r} to write {out.name} to; make it first")
+
+
+def _state(out: Path) -> Path:
+    return out.with_name(out.name + _STATE)
+
+
+def _write(found: Survey, model: str, out: Path, language: str) -> None:
+    if out.suffix == _PAGE:
+        page(found, model, language).save(out)
+    else:
+        save_survey(found, out)
+
+
+def _tell(found: Survey, model: str, outs: tuple[Path, ...], asked: dict[str, Any]) -> None:
+    if asked["as_json"]:
+        click.echo(as_text(record(found, model) | {"out": [str(out) for out in outs]}))
+    elif outs:
+        paths = ", ".join(map(str, outs))
+        values = {"examples": found.examples, "heads": len(found.rows), "path": paths}
+        click.echo(say("written", asked["lang"], **values))
+    else:
+        Console(highlight=False).print(printed(found, asked["lang"]))
+
+
+class _Work:
+    """A survey with its progress in the terminal, which Ctrl-C ends after the texts at hand."""
+
+    def __init__(self, network: Any, texts: Corpus, ranks: World, asked: dict[str, Any]) -> None:
+        self.network, self.texts, self.ranks, self.asked = network, texts, ranks, asked
+        self.signals: list[int] = []
+        self.done = 0
+
+    def surveyed(self, out: Path | None) -> Survey:
+        """The survey; a file to be written lets it be gone on with."""
+        # what is broken in the corpus is found before the work
+        total = sum(1 for _ in self.texts) if self.ranks.first else 0
+        quiet = self.asked["quiet"] or not self.ranks.first
+        with listening(self.signals), _progress(total, quiet=quiet) as bar:
+            try:
+                return survey(
+                    self.network,
+                    self.network.tokenizer,
+                    self.texts,
+                    batch=self.asked["batch"],
+                    longest=self.asked["longest"],
+                    state=None if out is None else _state(out),
+                    told=lambda done: self._told(bar, done),
+                )
+            except KeyboardInterrupt:
+                if out is not None and self.ranks.first:
+                    said = say("interrupted", self.asked["lang"], done=self.done)
+                    click.echo(said, err=True)
+                raise
+
+    def _told(self, bar: "_Bar", done: int) -> bool:
+        self.done = done
+        bar.show(done)
+        return bool(self.signals)
+
+
+class _Bar:
+    """A bar on stderr that appears once the work has taken more than a moment."""
+
+    def __init__(self, total: int, *, quiet: bool) -> None:
+        columns = (TextColumn("{task.completed:,.0f}/{task.total:,.0f}"), BarColumn())
+        console = Console(stderr=True, quiet=quiet)
+        self.progress = Progress(*columns, TimeRemainingColumn(), console=console, transient=True)
+        self.task, self.start = self.progress.add_task("", total=total), monotonic()
+
+    def show(self, done: int) -> None:
+        """Say how many are done."""
+        self.progress.update(self.task, completed=done)
+        late = monotonic() - self.start > _PATIENCE
+        if late and self.progress.console.is_terminal and not self.progress.live.is_started:
+            self.progress.start()
+
+
+@contextmanager
+def _progress(total: int, *, quiet: bool) -> Iterator[_Bar]:
+    bar = _Bar(total, quiet=quiet)
+    try:
+        yield bar
+    finally:
+        if bar.progress.live.is_started:
+            bar.progress.stop()

@@ -1,0 +1,141 @@
+"""What the commands that write share: model, settings, answers and progress."""
+
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import Any, NamedTuple
+
+import click
+
+from regard.cli.language import say
+from regard.cli.work.devices import device_of
+from regard.cli.work.kinds import sees, writes
+from regard.errors import InputError
+from regard.models import from_pretrained, shipped
+
+_PATIENCE = 2.0  # seconds before progress is shown
+_PAUSE = 0.5  # seconds between two of its lines
+_NAMES = {
+    "beam": "num_beams",
+    "best": "num_return_sequences",
+    "sample": "do_sample",
+    "stop": "stop_strings",
+}
+
+
+_OPTIONS = {
+    "num_return_sequences": "--best",
+    "num_beams": "--beam",
+    "do_sample": "--sample",
+    "stop_strings": "--stop",
+    "max_length": "--max-length",
+    "top_k": "--top-k",
+    "top_p": "--top-p",
+    "min_p": "--min-p",
+    "repetition_penalty": "--repetition-penalty",
+    "temperature": "--temperature",
+}
+_SETTING = re.compile(rf"\b({'|'.join(_OPTIONS)})(?:=(True|[\w.]+))?")
+
+
+@contextmanager
+def in_options() -> Iterator[None]:
+    """Say what is wrong with a setting by the option that it comes from."""
+    try:
+        yield
+    except InputError as error:
+        said = _SETTING.sub(_option, str(error))
+        raise InputError(said.replace('with precision="float"', "without --int8")) from error
+
+
+def _option(found: re.Match[str]) -> str:
+    value = "" if found[2] in (None, "True") else f" {found[2]}"
+    return _OPTIONS[found[1]] + value
+
+
+class Answer(NamedTuple):
+    """A text that the model wrote, and its score."""
+
+    text: str
+    score: float
+
+
+def printed(found: Sequence[Answer]) -> str:
+    """The text; of several, a line each with its score before it."""
+    if len(found) < 2:
+        return "".join(answer.text for answer in found)
+    return "\n".join(f"{answer.score:.4f}\t{answer.text}" for answer in found)
+
+
+def settings_of(asked: dict[str, Any]) -> dict[str, Any]:
+    """The settings of `generate` that the options ask for."""
+    return {
+        _NAMES.get(name, name): value
+        for name, value in asked.items()
+        if value is not None and value is not False and value != ()
+    }
+
+
+def usual(name: str | None, command: str, shipped_for_it: str) -> str:
+    """The model that is asked for, or the shipped one of the command."""
+    if name is not None:
+        return name
+    if shipped_for_it not in shipped():
+        raise click.UsageError(
+            f"{shipped_for_it} is not shipped with this version; name a model: regard {command} "
+            "--model PATH|NAME"
+        )
+    return shipped_for_it
+
+
+def writer_of(name: str, *, reads_source: bool, int8: bool, device: str | None) -> Any:
+    """The model of this name, if it is of the kind that the command needs."""
+    place = device_of(device)
+    if int8 and place.type != "cpu":
+        raise InputError(f"--int8 is for the CPU; give --device cpu, got {place}")
+    model = from_pretrained(name, precision="int8" if int8 else "float")
+    _check(model, name, reads_source=reads_source)
+    return model if place.type == "cpu" else model.to(place)
+
+
+def _check(model: Any, name: str, *, reads_source: bool) -> None:
+    if not writes(model) or sees(model):
+        raise InputError(f"{name} writes no texts; regard look shows where it looks")
+    if model.reads_source is not reads_source:
+        does, command = _OTHER[model.reads_source]
+        raise InputError(f"{name} {does}; use regard {command}")
+    if model.tokenizer is None:
+        raise InputError(f"{name} has no tokenizer: a folder with one holds tokenizer.json")
+
+
+_OTHER = {True: ("translates", "translate"), False: ("continues texts", "generate")}
+
+
+@dataclass
+class Progress:
+    """Says on stderr how many of the lines are done, once it takes more than a moment."""
+
+    count: int
+    language: str
+    quiet: bool = False
+    _start: float = field(default_factory=lambda: monotonic())
+    _said: float = 0.0
+
+    def show(self, done: int) -> None:
+        """Say it, unless it was said just before."""
+        spent = monotonic() - self._start
+        soon = spent < _PATIENCE or spent - self._said < _PAUSE
+        if self.quiet or soon or done in (0, self.count):
+            return
+        self._said, left = spent, spent / done * (self.count - done)
+        line = say("lines done", self.language, done=done, count=self.count, left=f"{left:.0f}")
+        terminal = sys.stderr.isatty()
+        click.echo(f"\r{line}\x1b[K" if terminal else line, err=True, nl=not terminal)
+
+    def clear(self) -> None:
+        """Take the last line back, where the terminal can."""
+        if self._said and sys.stderr.isatty():
+            click.echo("\r\x1b[K", err=True, nl=False)

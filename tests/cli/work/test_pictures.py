@@ -1,0 +1,80 @@
+import io
+
+import pytest
+import torch
+
+from cli import checkpoints
+from regard.cli.work import pictures
+from regard.cli.work.pictures import Pixels, is_picture, read_picture, shown
+from regard.errors import FileError, InputError
+
+
+@pytest.fixture
+def picture(tmp_path):
+    return tmp_path / "cat.png", checkpoints.a_picture(tmp_path / "cat.png")
+
+
+@pytest.mark.parametrize("kind", ["PNG", "JPEG", "GIF", "BMP", "WEBP", "TIFF"])
+def test_a_picture_is_known_by_its_first_bytes(tmp_path, kind):
+    checkpoints.a_picture(tmp_path / "cat", kind)
+    assert is_picture(tmp_path / "cat")
+
+
+def test_what_is_no_picture_is_not_taken_for_one(tmp_path):
+    (tmp_path / "text.png").write_text("I love you")
+    assert not is_picture(tmp_path / "text.png")
+    assert not is_picture(tmp_path)
+    assert not is_picture(tmp_path / "gone")
+
+
+def test_a_file_that_is_no_picture_is_named(tmp_path):
+    (tmp_path / "text.png").write_text("I love you")
+    with pytest.raises(FileError, match=r"text.png is no picture; give a PNG"):
+        read_picture(tmp_path / "text.png")
+
+
+def test_a_picture_that_is_cut_short_is_named(picture):
+    path, _ = picture
+    path.write_bytes(path.read_bytes()[:60])
+    with pytest.raises(FileError, match="cannot read the picture"):
+        read_picture(path)
+
+
+def test_without_pillow_the_way_to_get_it_is_told(picture, monkeypatch):
+    monkeypatch.setattr(pictures, "find_spec", lambda name: None)
+    with pytest.raises(InputError, match="pip install pillow"):
+        read_picture(picture[0])
+
+
+@pytest.mark.parametrize("channels", [1, 3, 4])
+def test_pixels_have_the_side_and_the_channels_of_the_model(picture, channels):
+    reader = Pixels(7, channels, [0.5] * channels, [0.5] * channels)
+    pixels = reader(images=read_picture(picture[0]))["pixel_values"]
+    assert pixels.shape == (1, channels, 7, 7)
+    assert pixels.min() >= -1
+    assert pixels.max() <= 1
+
+
+def test_pixels_of_a_model_of_any_size_are_those_of_the_picture(picture):
+    pixels = Pixels(None, 3, [0.0] * 3, [1.0] * 3)(images=read_picture(picture[0]))["pixel_values"]
+    assert pixels.shape == (1, 3, 19, 23)
+    assert pixels[0, :, 5, 7].tolist() == pytest.approx([1, 120 / 255, 0])
+
+
+def test_channels_that_no_picture_has_are_refused(picture):
+    with pytest.raises(InputError, match="takes 2 channels"):
+        Pixels(7, 2, [0.5] * 2, [0.5] * 2)(images=read_picture(picture[0]))
+
+
+def test_under_the_patches_lies_what_was_cut_out_of_the_picture(picture):
+    from PIL import Image
+
+    class Cutter:
+        do_center_crop, crop_size = True, {"height": 5, "width": 5}
+
+        def __call__(self, images, return_tensors):
+            return {"pixel_values": torch.rand(1, 3, 5, 5)}
+
+    found = shown(picture[0], Cutter())
+    assert Image.open(io.BytesIO(found)).size == (5, 5)
+    assert shown(picture[0], None) == picture[0].read_bytes()
