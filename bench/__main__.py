@@ -28,6 +28,9 @@ MODULES = (
     "training",
     "generation",
     "pages",
+    "diagnosis",
+    "survey",
+    "start",
 )
 
 
