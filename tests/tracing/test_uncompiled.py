@@ -1,8 +1,6 @@
 import subprocess
 import sys
 
-from regard.tracing.uncompiled import uncompiled
-
 LOADED = "print('torch._dynamo' in sys.modules)"
 MODEL = "m = torch.nn.MultiheadAttention(8, 2, batch_first=True).eval(); x = torch.randn(1, 5, 8)"
 
@@ -29,11 +27,13 @@ def test_what_is_compiled_while_it_is_watched_is_seen_all_the_same():
 
 
 def test_a_compiler_that_is_there_is_told_to_wait():
-    import torch._dynamo
-
-    with uncompiled():
-        assert torch._dynamo.eval_frame._stance.stance == "force_eager"
-    assert torch._dynamo.eval_frame._stance.stance == "default"
+    lines = [
+        "import torch._dynamo",
+        "from regard.tracing.uncompiled import uncompiled",
+        "with uncompiled(): print(torch._dynamo.eval_frame._stance.stance)",
+        "print(torch._dynamo.eval_frame._stance.stance)",
+    ]
+    assert printed(*lines) == ["force_eager", "default"]
 
 
 def test_a_reference_that_outlives_the_block_compiles_as_usual():
