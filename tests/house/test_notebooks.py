@@ -15,7 +15,7 @@ PICTURE = "application/vnd.jupyter.widget-view+json"
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_runs_and_shows_a_picture(path):
     notebook = nbformat.read(path, as_version=4)
-    NotebookClient(notebook, timeout=300, resources={"metadata": {"path": FOLDER}}).execute()
+    NotebookClient(notebook, timeout=900, resources={"metadata": {"path": FOLDER}}).execute()
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
     assert any(PICTURE in output.get("data", {}) for output in outputs)
 

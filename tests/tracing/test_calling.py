@@ -2,14 +2,13 @@ import pytest
 import torch
 
 from regard.masks import causal
-from regard.tracing.assembly.calling import kind_of, named
-from regard.tracing.assembly.stacking import Stack
+from regard.tracing.assembly.calling import kind_of
 from regard.tracing.calls.seen import Seen
 
 
-def call(site="here", queries=5, keys=5, streams=("x", "x"), mask=None):
+def call(queries=5, keys=5, streams=("x", "x"), mask=None):
     sides = (torch.zeros(1, 3, queries, 2), torch.zeros(1, 3, keys, 2))
-    return Seen(site, *streams, *sides, mask=mask, span=keys)
+    return Seen("here", *streams, *sides, mask=mask, span=keys)
 
 
 @pytest.mark.parametrize(
@@ -23,8 +22,3 @@ def call(site="here", queries=5, keys=5, streams=("x", "x"), mask=None):
 )
 def test_a_call_is_of_the_kind_of_its_keys(found, kind):
     assert kind_of(found) == kind
-
-
-def test_a_site_that_attends_again_has_a_number():
-    stacks = [Stack(call(site), [0], [5]) for site in ("a", "b", "a", "a")]
-    assert [each.call.site for each in named(stacks)] == ["a", "b", "a#1", "a#2"]

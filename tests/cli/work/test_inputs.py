@@ -26,7 +26,7 @@ def test_a_text_is_the_argument():
 @pytest.mark.parametrize("given", [None, "-"])
 def test_without_an_argument_a_text_is_all_of_stdin(stdin, given):
     stdin("\ufeffone\r\ntwo\n".encode())
-    assert text_of(given) == "one\ntwo\n"
+    assert text_of(given) == "one\ntwo"
 
 
 def test_a_text_is_the_whole_file(tmp_path):

@@ -6,7 +6,7 @@ from regard.masks import padding
 from regard.tracing.assembly.stacking import Stack
 from regard.tracing.calls.seen import Seen
 from regard.tracing.tallying import sides as module
-from regard.tracing.tallying.sides import sides_of
+from regard.tracing.tallying.sides import sides_of, told_sides
 
 LENGTH, PADDING = 5, 3
 REAL = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 0, 0, 0]]).bool()
@@ -51,6 +51,18 @@ def test_a_stream_of_another_name_takes_the_only_kinds_of_its_length():
 def test_kinds_of_another_length_are_those_of_another_stream():
     (found,) = sides_of([stack()], {"tokens": torch.zeros(2, 7).long()}, PADDING).values()
     assert found.kinds is None
+
+
+def test_lengths_alone_may_say_which_stream_is_which():
+    call, told = stack(("y", "x"), (3, LENGTH)).call, {"a": KINDS, "b": torch.zeros(2, 3).long()}
+    above, across = told_sides(call, told, PADDING)
+    assert (above.kinds is told["b"], across.kinds is KINDS) == (True, True)
+    assert across.real.sum(dim=1).tolist() == [3, 4]
+
+
+@pytest.mark.parametrize("told", [{}, {"a": KINDS, "b": KINDS}, {"a": KINDS[:1]}])
+def test_where_lengths_do_not_say_it_nothing_is_known_yet(told):
+    assert told_sides(stack().call, told, PADDING) is None
 
 
 def test_padding_at_the_left_is_refused():

@@ -53,6 +53,21 @@ def test_the_means_are_those_of_the_measures_without_padding():
 
 
 @pytest.mark.parametrize("form", FORMS)
+def test_calls_are_summed_at_once_or_at_the_end_to_the_same(form):
+    layer, x, found = Layer(form), an_input(), []
+    kinds = torch.tensor([[0] * (LENGTH - 2) + [1, 1], [0] * LENGTH])
+    for early in (True, False):
+        with torch.no_grad(), tally(layer, ("",)) as seen:
+            if early:
+                seen.tell({"tokens": kinds})
+            layer(x)
+            assert bool(seen.sites) == early
+            seen.tell({"tokens": kinds})
+        found.append(next(iter(seen.sites.values())).moments.means)
+    torch.testing.assert_close(*found, equal_nan=True)
+
+
+@pytest.mark.parametrize("form", FORMS)
 def test_attention_of_every_form_is_tallied(form):
     seen, traces = both(Layer(form), an_input())
     assert [each.moments.mean.shape[1] for each in seen.sites.values()] == [HEADS]

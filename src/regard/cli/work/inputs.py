@@ -17,7 +17,7 @@ def text_of(given: str | None, file: Path | None = None) -> str:
         raise click.UsageError("give a text or --file, not both")
     if given is not None and given != STDIN:
         return _checked(given)
-    return _whole(*_read(file, asked=given == STDIN))
+    return _whole(*_read(file, asked=given == STDIN)).rstrip("\n")
 
 
 def texts_of(given: Sequence[str], file: Path | None) -> list[str]:

@@ -10,6 +10,7 @@ from torch import Tensor
 from regard.errors import InputError
 from regard.tracing.assembly.stacking import Stack
 from regard.tracing.assembly.streams import Key, Stream, find_streams, names_of, streams_of
+from regard.tracing.calls.seen import Seen
 
 TokenKinds = Int[Tensor, "example _token"]  # from 0 on; the last kind of all is padding
 
@@ -20,6 +21,20 @@ class Side:
 
     real: Bool[Tensor, "example token"]
     kinds: TokenKinds | None = None
+
+
+def told_sides(
+    call: Seen, told: Mapping[str, TokenKinds], padding: int
+) -> tuple[Side, Side] | None:
+    """The rows and columns of a call, where their lengths alone say what was told of them."""
+    batch, _, queries, keys = call.sizes
+    found = []
+    for length in (queries, keys):
+        fit = [each for each in told.values() if each.shape == (batch, length)]
+        if len(fit) != 1 or call.parts > 1:
+            return None
+        found.append(Side(fit[0] != padding, fit[0]))
+    return found[0], found[1]
 
 
 def sides_of(stacks: list[Stack], told: Mapping[str, TokenKinds], padding: int) -> dict[Key, Side]:

@@ -1,5 +1,6 @@
 """`tally`: a block around a model that runs a batch, and what its heads did over all examples."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -9,10 +10,10 @@ from torch import nn
 
 from regard.errors import InputError
 from regard.kernels import What
-from regard.tracing.assembly.calling import kind_of, named
+from regard.tracing.assembly.calling import kind_of
 from regard.tracing.assembly.lineage import lineage
 from regard.tracing.assembly.runs import Runs
-from regard.tracing.assembly.stacking import stack
+from regard.tracing.assembly.stacking import Stack, stack
 from regard.tracing.assembly.streams import streams_of
 from regard.tracing.block import watching
 from regard.tracing.calls.keeping import Keep
@@ -21,7 +22,7 @@ from regard.tracing.calls.wishes import Wishes
 from regard.tracing.tallying.moments import Moments
 from regard.tracing.tallying.numbers import LAST, MEASURES, example_numbers
 from regard.tracing.tallying.rows import Rows
-from regard.tracing.tallying.sides import TokenKinds, sides_of
+from regard.tracing.tallying.sides import TokenKinds, sides_of, told_sides
 from regard.types import Gap
 from regard.types.maps import Kind
 
@@ -65,32 +66,62 @@ class Tallied:
         self.sites: dict[str, Tally] = {}
         self.gaps: tuple[Gap, ...] = ()
         self._kinds, self._told = tuple(kinds), dict[str, TokenKinds]()
+        self._again = Counter[str]()
 
     def tell(self, kinds: Mapping[str, TokenKinds]) -> None:
-        """Say of what kind each token of each stream is, before the block ends.
+        """Say of what kind each token of each stream is; best before the model runs.
 
         The kinds are numbers, in the order of their measures; the one after the last is padding.
         """
         self._told = dict(kinds)
 
+    def take(self, call: Seen) -> bool:
+        """Sum up a call at once, if all that it takes was told."""
+        sides = told_sides(call, self._told, len(self._kinds))
+        if sides is None:
+            return False
+        batch, _, queries, _ = call.sizes
+        self._put(Rows(Stack(call, range(batch), [queries] * batch), *sides))
+        return True
+
     def fill(self, runs: list[list[Seen]], gaps: Sequence[Gap]) -> None:
-        """Take what was seen."""
+        """Sum up the calls that were kept until all had been seen."""
         self.gaps = tuple(gaps)
         if not runs:
             return
-        rows = lineage(runs)
-        stacks = named([stack(*each) for each in zip(runs, rows, strict=True)])
+        stacks = [stack(*each) for each in zip(runs, lineage(runs), strict=True)]
         sides = sides_of(stacks, self._told, len(self._kinds))
         for each in stacks:
             above, across = (sides[key] for key in streams_of(each.call))
-            self.sites[each.call.site] = self._tally(Rows(each, above, across))
+            self._put(Rows(each, above, across))
 
-    def _tally(self, rows: Rows) -> Tally:
+    def _put(self, rows: Rows) -> None:
+        """Sum up the rows of a site; one that attends again is path#1."""
+        site = rows.call.site
+        again, self._again[site] = self._again[site], self._again[site] + 1
         found = example_numbers(rows, self._kinds)
         values = torch.stack([found[name] for name in self.measures], dim=1)
         attended = rows.live.any(dim=1)
         examples, count = int(attended.any(dim=1).sum()), int(attended.sum())
-        return Tally(kind_of(rows.call), examples, count, Moments.of(values))
+        tally = Tally(kind_of(rows.call), examples, count, Moments.of(values))
+        self.sites[f"{site}#{again}" if again else site] = tally
+
+
+class Calls(Runs):
+    """Calls as they come: summed up at once where all is known of their tokens, else kept.
+
+    Queries and keys that nobody keeps are memory that the model uses again; to ask the system for
+    more takes longer than to sum up.
+    """
+
+    def __init__(self, tallied: Tallied) -> None:
+        super().__init__()
+        self._tallied = tallied
+
+    def keep(self, call: Seen) -> None:
+        """Sum the call up, or put it under those that it continues."""
+        if not self._tallied.take(call):
+            super().keep(call)
 
 
 @contextmanager
@@ -108,6 +139,7 @@ def tally(model: nn.Module, kinds: Sequence[str] = ()) -> Iterator[Tallied]:
     """
     found = Tallied(kinds)
     with watching(model, STATISTICS) as watcher:
+        watcher.calls = Calls(found)
         yield found
     # watcher and sites know each other: what one holds would stay until garbage is collected
     runs, watcher.calls = watcher.calls.runs, Runs()
