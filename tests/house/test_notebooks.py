@@ -13,7 +13,9 @@ PICTURE = "application/vnd.jupyter.widget-view+json"
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_a_notebook_runs_and_shows_a_picture(path):
+def test_a_notebook_runs_and_shows_a_picture(path, monkeypatch):
+    # small steps on several threads wait for one another where other work runs beside
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
     notebook = nbformat.read(path, as_version=4)
     NotebookClient(notebook, timeout=900, resources={"metadata": {"path": FOLDER}}).execute()
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
