@@ -18,6 +18,11 @@ export function say(language: Language | null, said: Said[]): string {
   return said.map(([key, values]) => filled(words[spoken][key] ?? key, values)).join(JOINS[spoken]);
 }
 
+/** What a check is called in a badge; one that has no name of its own, as it is. */
+export function checkSaid(language: Language, check: string): string {
+  return words[language][`check.${check}`] ?? check;
+}
+
 /** Filled in one by one: what is filled in may hold braces itself. */
 function filled(text: string, values: Record<string, string | number> = {}): string {
   return text.replace(/\{(\w+)\}/g, (_, name: string) => String(values[name] ?? ""));

@@ -1,5 +1,5 @@
 /** The findings of a report: a list beside the picture; a click opens the picture of one. */
-import { placeSaid, say } from "./captions";
+import { checkSaid, placeSaid, say } from "./captions";
 import { h, set } from "./dom";
 import type { FindingHeader, SayingHeader, Severity } from "./header";
 import type { Look } from "./look";
@@ -139,8 +139,10 @@ export class Findings {
       site && finding.head !== null
         ? say(language, [placeSaid(site, finding.head)]).replace(/[.。]$/, "")
         : finding.site;
-    const value = this.word("finding.value", { value: shown(finding.value), limit: shown(finding.limit) });
-    return [place, finding.check, value].filter((each) => each !== null).join(" · ");
+    const alone = finding.severity === "observation" && finding.limit === 0; // some have no limit
+    const both = { value: shown(finding.value), limit: shown(finding.limit) };
+    const value = alone ? both.value : this.word("finding.value", both);
+    return [place, checkSaid(language, finding.check), value].filter((each) => each !== null).join(" · ");
   }
 }
 

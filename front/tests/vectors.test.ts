@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { deflateRawSync } from "node:zlib";
-import { percent, setWords } from "../src/captions";
+import { checkSaid, percent, setWords } from "../src/captions";
 import { fromCharacters } from "../src/characters";
 import { decode } from "../src/decode";
 import { opened } from "../src/findings";
@@ -82,7 +82,7 @@ function spelled(scene: Scene, state: State): Record<string, unknown> {
       head,
       number: site.number(head),
       shades: nested({ rows: height, columns: width, data: shades }),
-      badges: site.badges(head),
+      badges: site.badges(head).map((each) => checkSaid(state.language ?? "en", each)),
     })),
   );
   return { rows, caption: found.caption };

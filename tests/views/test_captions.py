@@ -2,8 +2,9 @@ import string
 
 import pytest
 
+from regard.types.finding import Finding, Saying
 from regard.views import State
-from regard.views.captions import WORDS, percent, say
+from regard.views.captions import WORDS, percent, say, value_of
 
 
 def fields(text):
@@ -55,3 +56,9 @@ def test_every_choice_of_a_state_has_its_words():
     for name in ("view", "unit", "scale", "span", "depth"):
         key = f"{name}.{getattr(State(), name)}"
         assert key in WORDS["en"]
+
+
+def test_an_observation_without_a_limit_is_told_by_its_number_alone():
+    said = {"en": Saying("So it is.")}
+    assert value_of(Finding("portrait", "observation", 4.9137, 0, said), "en") == "4.91"
+    assert value_of(Finding("numeric", "bug", 0.2, 0, said), "zh") == "0.2（界限 0）"

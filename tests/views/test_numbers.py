@@ -6,7 +6,7 @@ import torch
 
 from regard.errors import InputError
 from regard.types import AttentionMap, Axis, Dense, Tokens, Trace
-from regard.views import Place, State, compare
+from regard.views import Place, State, compare, flow, heads
 from regard.views.numbers import cells, difference, grid, highlights, lines, shades, thumbs, ticks
 from regard.views.scene import build
 
@@ -278,3 +278,19 @@ def test_two_tokenizers_are_compared_by_words():
     assert found.second[1, 2] == pytest.approx(float(weights[1, 2:4].sum()), rel=1e-4)
     near(found.difference, found.first - found.second)
     assert "aligned by words" in found.caption
+
+
+def test_lines_of_a_long_text_are_thinner_until_there_are_some():
+    spread = Trace.from_weights(torch.full((101, 101), 0.0099), [f"t{n}" for n in range(101)])
+    spread["weights"].source.weights[0, :, :3] = 0.012
+    found = flow(spread, head=0).numbers
+    assert found.threshold == 0.01
+    assert len(found.lines) == 303
+    few = Trace.from_weights(torch.full((3, 3), 0.004), ["a", "b", "c"])
+    assert flow(few, head=0).numbers.threshold == 0.02
+
+
+def test_badges_of_checks_are_called_by_their_names():
+    trace = Trace.from_weights(torch.eye(3), ["a", "b", "c"])
+    badged = heads(trace, badges={("weights", 0): ["role-previous", "mine"]}, language="zh")
+    assert badged.numbers.rows[0][0].badges == ("前一个", "mine")

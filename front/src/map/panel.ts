@@ -46,6 +46,7 @@ export interface Listener {
 
 const GAPS = 11; // cells of this size are set apart
 const NUMBERS = 40; // cells of this size show their weight
+const THIN = 5; // rows and columns of this size are framed from outside
 
 export class MapPanel {
   readonly element: HTMLElement;
@@ -218,22 +219,16 @@ export class MapPanel {
     const byRow = pinned.axis === "row";
     const [x, y] = part.point(pinned.start, pinned.start);
     const [right, bottom] = part.point(pinned.stop, pinned.stop);
-    context.lineWidth = 2;
-    if (byRow) context.strokeRect(frame.left, y, frame.wide, Math.max(2, bottom - y));
-    else context.strokeRect(x, frame.top, Math.max(2, right - x), frame.high);
+    const size = byRow ? bottom - y : right - x;
+    const away = size < THIN ? 2 : 0; // around what a frame would hide
+    context.lineWidth = size < THIN ? 1 : 2;
+    if (byRow) context.strokeRect(frame.left, y - away, frame.wide, bottom - y + 2 * away);
+    else context.strokeRect(x - away, frame.top, right - x + 2 * away, frame.high);
   }
 
   private drawMarked(context: CanvasRenderingContext2D, marked: NonNullable<Plot["marked"]>): void {
-    const { frame } = this.part;
-    context.lineWidth = 1.25;
-    for (const row of marked.rows) {
-      const [y, bottom] = [this.part.point(0, row)[1], this.part.point(0, row + 1)[1]];
-      context.strokeRect(frame.left, y, frame.wide, Math.max(1.5, bottom - y));
-    }
-    for (const column of marked.columns) {
-      const [x, right] = [this.part.point(column, 0)[0], this.part.point(column + 1, 0)[0]];
-      context.strokeRect(x, frame.top, Math.max(1.5, right - x), frame.high);
-    }
+    for (const row of marked.rows) this.drawPinned(context, { axis: "row", start: row, stop: row + 1 });
+    for (const column of marked.columns) this.drawPinned(context, { axis: "column", start: column, stop: column + 1 });
   }
 
   private drawPointed(context: CanvasRenderingContext2D, found: Found, plot: Plot): void {

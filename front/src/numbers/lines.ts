@@ -7,7 +7,9 @@ import type { State } from "../state";
 import { labelAt, read, type Label, type Reading } from "./reading";
 
 const THRESHOLDS = [0.02, 0.05, 0.1, 0.2, 0.3, 0.5];
+const LOWER = [0.01, 0.005, 0.002, 0.001]; // where weights are spread over a long text
 const USUAL = 4; // lines for each token that a picture can hold
+const FEW = 12; // lines that a picture of many tokens should have
 
 /** A line between a label of one column of tokens and one of the next, for a head or all. */
 export interface Line {
@@ -115,7 +117,12 @@ function thresholdOf(shown: Matrix[], state: State, tokens: number): number {
   if (state.threshold !== null) return Math.max(state.threshold, 1e-9);
   const counts = (least: number): number =>
     shown.reduce((sum, map) => sum + countFrom(map, least), 0);
-  return THRESHOLDS.find((each) => counts(each) <= USUAL * tokens) ?? THRESHOLDS.at(-1)!;
+  let found = THRESHOLDS.find((each) => counts(each) <= USUAL * tokens) ?? THRESHOLDS.at(-1)!;
+  for (const lower of LOWER) {
+    if (found >= THRESHOLDS[1]! || counts(found) >= Math.min(FEW, Math.floor(tokens / 8))) break;
+    if (counts(lower) <= USUAL * tokens) found = lower;
+  }
+  return found;
 }
 
 /** In single precision, as the weights are: a weight of exactly the threshold counts. */

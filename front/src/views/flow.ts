@@ -9,6 +9,8 @@ import { phrase } from "../phrases";
 
 const FONT_SIZE = 13;
 const TALLEST = 7000; // pixels of the longest text
+const ALL_SHOWN = 64; // tokens that are shown whether lines meet them or not
+const LEFT_OUT = 0.7; // rows between tokens where others are left out
 const NAMES = 16; // pixels of a name
 const TOP = 28;
 
@@ -25,6 +27,8 @@ export class FlowView implements Drawing {
   private flow!: Lines;
   private font = `${FONT_SIZE}px ${FONT}`;
   private spot: Spot | null = null;
+  /** Where each token of each level stands, in rows; undefined if it is left out. */
+  private rows: (number | undefined)[][] = [];
 
   constructor() {
     const holder = h("div", { class: "flow" }, [this.canvas, this.hint]);
@@ -37,8 +41,10 @@ export class FlowView implements Drawing {
   show(look: Look): string {
     this.look = look;
     this.flow = lines(look.scene, look.state);
+    this.rows = this.placed();
     this.spot = null;
-    this.hint.textContent = phrase(look.language, "hint.flow");
+    const whole = this.rows.every((each) => each.every((row) => row !== undefined));
+    this.hint.textContent = phrase(look.language, whole ? "hint.flow" : "hint.flow.long");
     this.canvas.setAttribute("aria-label", this.flow.caption);
     this.draw();
     return this.flow.caption;
@@ -57,9 +63,34 @@ export class FlowView implements Drawing {
     return this.look.state.span !== "layers";
   }
 
+  /** The rows of all tokens; of a long text, of those that lines meet, or that are pinned. */
+  private placed(): (number | undefined)[][] {
+    const { levels, lines: drawn } = this.flow;
+    if (Math.max(...levels.map((each) => each.length)) <= ALL_SHOWN) {
+      return levels.map((labels) => labels.map((_, index) => index));
+    }
+    const met = levels.map((labels, level) => {
+      const pinned = labels.flatMap(({ start, stop }, index) => (this.isPinned(level, start, stop) ? [index] : []));
+      return new Set(pinned);
+    });
+    for (const { level, start, stop } of drawn) {
+      met[level]!.add(start);
+      met[level + 1]!.add(stop);
+    }
+    if (levels.length > 2) {
+      const every = new Set(met.flatMap((each) => [...each])); // a token stands at one height in all layers
+      return levels.map((labels) => spread(labels.length, every));
+    }
+    return levels.map((labels, level) => spread(labels.length, met[level]!));
+  }
+
+  /** How many rows the longest level has. */
+  private get most(): number {
+    return Math.max(1, ...this.rows.map((each) => (each.findLast((row) => row !== undefined) ?? 0) + 1));
+  }
+
   private get rowHigh(): number {
-    const most = Math.max(...this.flow.levels.map((each) => each.length));
-    return Math.min(26, Math.max(3, TALLEST / most));
+    return Math.min(26, Math.max(3, TALLEST / this.most));
   }
 
   private get wide(): number {
@@ -86,13 +117,12 @@ export class FlowView implements Drawing {
     const last = this.flow.levels.length - 1;
     const step = (this.wide - left - right) / last;
     const column = this.reversed ? last - level : level;
-    return [left + column * step, TOP + (index + 0.5) * this.rowHigh];
+    return [left + column * step, TOP + ((this.rows[level]![index] ?? 0) + 0.5) * this.rowHigh];
   }
 
   private draw(): void {
     const { flow, spot } = this;
-    const most = Math.max(...flow.levels.map((each) => each.length));
-    const context = sized(this.canvas, this.wide, TOP + most * this.rowHigh + 8);
+    const context = sized(this.canvas, this.wide, TOP + this.most * this.rowHigh + 8);
     const style = getComputedStyle(this.element);
     const ink = (name: string): string => style.getPropertyValue(name).trim();
     const touches = (line: Line): boolean =>
@@ -110,7 +140,7 @@ export class FlowView implements Drawing {
     let from = this.place(line.level, line.start);
     let to = this.place(line.level + 1, line.stop);
     if (this.reversed) [from, to] = [to, from];
-    const most = look.state.span === "all" ? Math.max(flow.lines.at(-1)?.weight ?? 1, 0.2) : 1;
+    const most = look.state.span === "all" ? (flow.lines.at(-1)?.weight ?? 1) : 1;
     const weight = Math.min(1, line.weight / most);
     const single = look.state.span !== "layers" || look.state.head !== null;
     const colour = single ? getComputedStyle(this.element).getPropertyValue("--line") : look.colours.head(line.head ?? 0);
@@ -139,9 +169,12 @@ export class FlowView implements Drawing {
     const inner = level > 0 && level < last;
     const isLeft = this.reversed ? level === last : level === 0;
     const room = this.rooms[isLeft ? 0 : 1] - 10;
-    const step = tickStep(labels.length, Math.floor((labels.length * this.rowHigh) / NAMES));
+    const whole = this.rows[level]!.every((row) => row !== undefined);
+    const step = whole ? tickStep(labels.length, Math.floor((labels.length * this.rowHigh) / NAMES)) : 1;
     this.drawHeading(context, level, ink("--faint"));
+    let lowest = -Infinity;
     labels.forEach((label, index) => {
+      if (this.rows[level]![index] === undefined) return;
       const [x, y] = this.place(level, index);
       const near = spot?.level === level && spot.index === index;
       const pinned = this.isPinned(level, label.start, label.stop);
@@ -153,7 +186,8 @@ export class FlowView implements Drawing {
         context.fill();
         return;
       }
-      if (index % step && !near && !pinned) return;
+      if ((index % step || (!whole && y - lowest < NAMES)) && !near && !pinned) return;
+      lowest = y;
       context.font = near || pinned ? `600 ${this.font}` : this.font;
       context.fillStyle = near || pinned ? ink("--accent") : label.special ? ink("--faint") : ink("--ink");
       context.textAlign = isLeft ? "right" : "left";
@@ -198,7 +232,7 @@ export class FlowView implements Drawing {
   private under(event: MouseEvent): Spot | null {
     const box = this.canvas.getBoundingClientRect();
     const [x, y] = [event.clientX - box.left, event.clientY - box.top];
-    const index = Math.floor((y - TOP) / this.rowHigh);
+    const row = (y - TOP) / this.rowHigh - 0.5;
     const last = this.flow.levels.length - 1;
     const [left, right] = this.rooms;
     const step = (this.wide - left - right) / last;
@@ -206,8 +240,8 @@ export class FlowView implements Drawing {
     const near = x < left + 8 || x > this.wide - right - 8 || Math.abs(x - left - column * step) < Math.min(30, step / 4);
     const clamped = Math.min(last, Math.max(0, column));
     const level = this.reversed ? last - clamped : clamped;
-    if (!near || index < 0 || index >= this.flow.levels[level]!.length) return null;
-    return { level, index };
+    const index = this.rows[level]!.findIndex((each) => each !== undefined && Math.abs(each - row) <= 0.5);
+    return near && index >= 0 ? { level, index } : null;
   }
 
   private hover(event: PointerEvent): void {
@@ -257,4 +291,14 @@ export class FlowView implements Drawing {
     const again = state.axis === axis && state.place === place;
     change({ axis, place: again ? null : place });
   }
+}
+
+/** Rows of some of many tokens, one after the other, with a space where others are left out. */
+function spread(count: number, shown: Set<number>): (number | undefined)[] {
+  let next = 0;
+  return Array.from({ length: count }, (_, index) => {
+    if (!shown.has(index)) return undefined;
+    if (index > 0 && next > 0 && !shown.has(index - 1)) next += LEFT_OUT;
+    return next++;
+  });
 }

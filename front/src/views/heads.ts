@@ -1,5 +1,5 @@
 /** All layers x heads as small maps in one glance. */
-import { say } from "../captions";
+import { checkSaid, say } from "../captions";
 import { paint } from "../colours";
 import { h } from "../dom";
 import { SIGNS } from "../findings";
@@ -56,7 +56,8 @@ export class HeadsView implements Drawing {
     const { state, language } = look;
     const number = site.number(head);
     const badges = site.badges(head);
-    const label = [site.kind === "aggregate" ? site.name : say(language, [["caption.head", { site: site.name, head: number }]]), ...badges];
+    const called = badges.map((each) => checkSaid(language, each));
+    const label = [site.kind === "aggregate" ? site.name : say(language, [["caption.head", { site: site.name, head: number }]]), ...called];
     const here = site.name === (state.site ?? "") && head === state.head;
     const tags = badges.length ? h("span", { class: "badges" }, badges.map((each) => badge(look, site, head, each))) : null;
     const numbered = site.header.numbers ? h("span", { class: "number", "aria-hidden": "true" }, [String(number)]) : null;
@@ -78,8 +79,9 @@ function badge(look: Look, site: Site, head: number, text: string): HTMLElement 
   const found = look.scene.header.findings?.find(
     (each) => each.site === site.name && each.head === head && each.check === text,
   );
-  if (!found) return h("bdi", {}, [text]);
-  return h("bdi", { class: found.severity }, [`${SIGNS[found.severity]} ${text}`]);
+  const called = checkSaid(look.language, text);
+  if (!found) return h("bdi", {}, [called]);
+  return h("bdi", { class: found.severity }, [`${SIGNS[found.severity]} ${called}`]);
 }
 
 /** A pinned token stays pinned where the other site has the same rows and columns. */

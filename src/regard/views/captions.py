@@ -89,8 +89,15 @@ def spoken(finding: Finding, language: str | None) -> Saying:
     return finding.said.get(language or "en") or next(iter(finding.said.values()))
 
 
+def check_said(check: str, language: str | None) -> str:
+    """What a check is called in a badge; one that has no name of its own, as it is."""
+    return WORDS[language or "en"].get(f"check.{check}", check)
+
+
 def value_of(finding: Finding, language: str | None) -> str:
-    """The number of a finding and its limit, as they are shown."""
+    """The number of a finding and its limit, as they are shown; some observations have none."""
+    if finding.severity == "observation" and finding.limit == 0:
+        return f"{finding.value:.3g}"
     filled = {name: f"{getattr(finding, name):.3g}" for name in ("value", "limit")}
     return say(language, [("finding.value", filled)])
 

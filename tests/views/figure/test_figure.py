@@ -158,8 +158,32 @@ def test_a_flow_across_layers_numbers_its_layers_from_the_input():
 
 
 def test_where_labels_would_overlap_the_heaviest_lines_keep_theirs():
-    chosen = figure.flow._chosen(100, 2.0, {3: 0.9, 4: 0.5, 50: 0.1})
+    heights = {row: 2.0 * row for row in range(100)}
+    chosen = figure.flow._chosen(heights, {3: 0.9, 4: 0.5, 50: 0.1})
     assert chosen == [3, 50]
+
+
+def test_of_a_long_text_only_the_tokens_that_lines_meet_stand_beside_the_flow():
+    weights = torch.full((211, 211), 0.001)
+    weights[:, 0] = 0.79
+    weights[5, 199] = weights[5, 200] = 0.9
+    tokens = [f"t{place}" for place in range(211)]
+    view = flow(Trace.from_weights(weights, tokens), head=0, threshold=0.85)
+    assert [each.get_text() for each in texts(view)][:3] == ["t5", "t199", "t200"]
+    height = figure.draw(view.scene, view.state, "single").get_size_inches()[1]
+    assert height < 1.2
+
+
+def test_the_ends_of_titles_tell_two_heads_apart():
+    assert figure.sheet.cut_front("encoder.layer.2.attention, head 3.", 7, 60).endswith("head 3.")
+    assert figure.sheet.cut_front("short", 7, 60) == "short"
+
+
+def test_a_frame_around_a_thin_row_leaves_it_to_be_seen():
+    torch.manual_seed(2)
+    long = Trace.from_weights(torch.randn(211, 211).softmax(-1), ["x"] * 211)
+    (row,) = frames(heatmap(long, head=0).with_state(place=100))
+    assert row[3] > 2.0 + 1.0
 
 
 def test_the_overview_has_a_map_for_every_head_and_the_badges():

@@ -55,9 +55,7 @@ class Board:
 
 
 def _widths(labels: tuple[Label, ...]) -> list[float]:
-    # of long maps some labels tell how wide they are
-    step = max(1, len(labels) // 64)
-    return [measured(each.text, LABEL) for each in labels[::step]]
+    return [measured(text, LABEL) for text in {each.text for each in labels}]
 
 
 def draw_board(sheet: Sheet, board: Board, box: Box, *, rows: bool = True) -> None:

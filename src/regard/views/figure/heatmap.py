@@ -14,7 +14,7 @@ from regard.views.figure.boards import (
     key_values,
 )
 from regard.views.figure.columns import GAP, LABEL, TALLEST
-from regard.views.figure.sheet import Box, Sheet, cut
+from regard.views.figure.sheet import Box, Sheet, cut_front
 from regard.views.numbers import Difference, Grid, shades
 from regard.views.numbers.difference import other_place
 from regard.views.numbers.marks import marks
@@ -22,6 +22,7 @@ from regard.views.scene import Scene
 from regard.views.state import State
 
 MARK = "#c2410c"
+THIN = 4.0  # the side of a cell that a frame would hide
 
 
 def draw_heatmap(sheet: Sheet, shown: Grid, scene: Scene, state: State) -> None:
@@ -47,11 +48,13 @@ def _draw_marks(sheet: Sheet, shown: Grid, box: Box, scene: Scene, state: State)
     x, y, width, height = box
     found = marks(scene, state, shown.rows, shown.columns)
     high, wide = height / max(1, len(shown.rows)), width / len(shown.columns)
-    frame = {"fill": False, "edgecolor": MARK, "linewidth": 1.0}
+    frame = {"fill": False, "edgecolor": MARK, "linewidth": 1.0 if min(high, wide) >= THIN else 0.5}
+    # around what is thinner than a line, so that it is still seen
+    down, across = (1.0 if each < THIN else 0.0 for each in (high, wide))
     for index in found.rows:
-        sheet.box((x, y + index * high, width, high), **frame)
+        sheet.box((x, y + index * high - down, width, high + 2 * down), **frame)
     for index in found.columns:
-        sheet.box((x + index * wide, y, wide, height), **frame)
+        sheet.box((x + index * wide - across, y, wide + 2 * across, height), **frame)
 
 
 def _is_long(shown: Grid) -> bool:
@@ -90,7 +93,8 @@ def draw_difference(sheet: Sheet, shown: Difference, scene: Scene, state: State)
         zip(places, boards, [*_names(scene, state), "Δ"], strict=True)
     ):
         box = (x, top, width, height)
-        sheet.text(x + width / 2, title, cut(name, LABEL, max(width, 30)), LABEL, ha="center")
+        called = cut_front(name, LABEL, max(width, 30))  # which head it is stands at the end
+        sheet.text(x + width / 2, title, called, LABEL, ha="center")
         draw_board(sheet, board, box, rows=index == 0)
         draw_numbers(sheet, board, inside[index], box)
         if index:

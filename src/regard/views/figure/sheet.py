@@ -124,13 +124,21 @@ def _ruler() -> Any:
 
 
 def cut(text: str, size: float, room: float) -> str:
-    """As much of a text as there is room for, with … for the rest."""
-    if measured(text, size) <= room:
-        return text
+    """As much of the beginning of a text as there is room for, with … for the rest."""
+    return text if measured(text, size) <= room else _cut(text, size, room, "{}…", slice(None))
+
+
+def cut_front(text: str, size: float, room: float) -> str:
+    """As much of the end of a text as there is room for, with … for the rest."""
+    turned = slice(None, None, -1)
+    return text if measured(text, size) <= room else _cut(text, size, room, "…{}", turned)
+
+
+def _cut(text: str, size: float, room: float, form: str, order: slice) -> str:
+    """The longest part of a text that has room in the form; letters count in an order."""
     low, high = 0, len(text)
     while low < high:
         middle = (low + high + 1) // 2
-        low, high = (
-            (middle, high) if measured(f"{text[:middle]}…", size) <= room else (low, middle - 1)
-        )
-    return f"{text[:low].rstrip()}…"
+        fits = measured(form.format(text[order][:middle][order]), size) <= room
+        low, high = (middle, high) if fits else (low, middle - 1)
+    return form.format(text[order][:low][order].strip())

@@ -12,7 +12,9 @@ from regard.views.scene import Scene, Site
 from regard.views.state import State
 
 THRESHOLDS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5)
+LOWER = (0.01, 0.005, 0.002, 0.001)  # where weights are spread over a long text
 USUAL = 4  # lines for each token that a picture can hold
+FEW = 12  # lines that a picture of many tokens should have
 
 
 @dataclass(frozen=True)
@@ -132,10 +134,16 @@ def _threshold(shown: list[Floats], state: State, tokens: int) -> float:
     """The least weight that is drawn; if none is asked for, one that leaves few lines."""
     if state.threshold is not None:
         return max(state.threshold, 1e-9)
-    for each in THRESHOLDS:
-        if sum(int((weights >= each).sum()) for weights in shown) <= USUAL * tokens:
-            return each
-    return THRESHOLDS[-1]
+
+    def count(least: float) -> int:
+        return sum(int((weights >= least).sum()) for weights in shown)
+
+    found = next((each for each in THRESHOLDS if count(each) <= USUAL * tokens), THRESHOLDS[-1])
+    for lower in LOWER:
+        if found >= THRESHOLDS[1] or count(found) >= min(FEW, tokens // 8):
+            break
+        found = lower if count(lower) <= USUAL * tokens else found
+    return found
 
 
 def _heads_said(site: Site, heads: list[int | None]) -> Said:

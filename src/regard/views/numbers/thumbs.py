@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.views.captions import say
+from regard.views.captions import check_said, say
 from regard.views.code import byte_levels, from_levels
 from regard.views.numbers.grid import shades
 from regard.views.scene import Scene
@@ -43,6 +43,7 @@ def thumbs(scene: Scene, state: State) -> Thumbs:
             largest = from_levels(thumbnails(byte_levels(pooled), site.thumb))[0]
             number = head if site.numbers is None else site.numbers[head]
             badges = () if site.badges is None else site.badges[head]
+            badges = tuple(check_said(each, state.language) for each in badges)
             shade = shades(largest, state.scale)
             found.append(Thumb(site.name, site.kind, head, number, shade, badges))
         rows.append(tuple(found))

@@ -7,7 +7,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from regard.types.finding import SEVERITIES, Finding
-from regard.views.captions import WORDS, place_said, say, spoken, value_of
+from regard.views.captions import WORDS, check_said, place_said, say, spoken, value_of
 from regard.views.scene import Scene
 from regard.views.state import State
 from regard.views.terminal.ink import Ink
@@ -70,7 +70,7 @@ def _code(line: str, ink: Ink, width: int) -> Iterator[Text]:
 
 def _facts(finding: Finding, scene: Scene, state: State) -> str:
     """Where it was found, by which check, with its number and limit."""
-    parts = [finding.check, value_of(finding, state.language)]
+    parts = [check_said(finding.check, state.language), value_of(finding, state.language)]
     if finding.site is not None:
         sites = [each for each in scene.trace(finding.example).sites if each.name == finding.site]
         said = place_said(sites[0], finding.head) if sites and finding.head is not None else None
