@@ -53,6 +53,16 @@ def a_teller(place: Path, positions: int = 37) -> str:
     return saved(model, place)
 
 
+def a_reader(place: Path) -> str:
+    """Reads texts and writes nothing."""
+    tokenizer = a_tokenizer()
+    model = Transformer(
+        kind="encoder", vocab=len(tokenizer), d_model=12, layers=2, heads=3, d_ff=17
+    )
+    model.tokenizer = tokenizer
+    return saved(model, place)
+
+
 def a_seer(place: Path) -> str:
     return saved(
         Transformer(

@@ -114,3 +114,13 @@ def test_what_is_written_can_go_to_a_file(write, tmp_path):
     path = tmp_path / "out.jsonl"
     assert write("The", "--json", "--out", str(path)).stdout == f"{path}\n"
     assert json.loads(path.read_text("utf-8"))["texts"][0]["text"] == "The 世界 goes on."
+
+
+def test_the_shipped_teller_is_the_usual_one_where_there_is_one(run, monkeypatch):
+    asked = []
+    monkeypatch.setattr("regard.cli.work.writing.shipped", lambda: ("stories",))
+    monkeypatch.setattr(
+        "regard.cli.work.writing.from_pretrained", lambda name, **_: asked.append(name) or Poet()
+    )
+    assert run("generate", "The").stdout == "The 世界 goes on.\n"
+    assert asked == ["stories"]

@@ -1,8 +1,11 @@
+import warnings
+from types import SimpleNamespace
+
 import click
 import pytest
 
 from regard.cli import main
-from regard.cli.lazy import Lazy, LazyGroup
+from regard.cli.lazy import Lazy, LazyGroup, begin
 from regard.cli.program import COMMANDS
 from regard.errors import UnknownNameError
 
@@ -26,3 +29,21 @@ def test_there_is_no_command_of_an_unknown_name():
     assert group.get_command(click.Context(group), "there") is None
     with pytest.raises(UnknownNameError, match="did you mean 'here'"):
         group.resolve_command(click.Context(group), ["there"])
+
+
+def test_completing_imports_no_command():
+    group = LazyGroup("g", lazy={"here": Lazy("no.such.module", "Says."), "there": Lazy("x", "")})
+    found = group.shell_complete(click.Context(group), "he")
+    assert [(each.value, each.help) for each in found] == [("here", "Says.")]
+
+
+@pytest.mark.parametrize(("quiet", "said"), [(True, []), (False, ["slow"])])
+def test_a_quiet_command_says_no_notes(monkeypatch, quiet, said):
+    def work(quiet):
+        warnings.warn("slow", stacklevel=1)
+
+    monkeypatch.setattr("regard.cli.lazy.import_module", lambda name: SimpleNamespace(run=work))
+    with warnings.catch_warnings(record=True) as notes:
+        warnings.simplefilter("always")
+        begin("look", quiet=quiet)
+    assert [str(each.message) for each in notes] == said

@@ -78,7 +78,7 @@ def test_the_caption_is_in_the_language_that_is_asked_for(run, folder):
 @pytest.mark.parametrize("place", ["-", "--file"])
 def test_the_text_may_come_from_stdin(folder, place):
     arguments = ["look", "--model", folder, *([place, "-"] if place == "--file" else [place])]
-    result = CliRunner().invoke(main, arguments, input="I love you")
+    result = CliRunner().invoke(main, arguments, input="I love you\n")
     assert "I love you → " in result.stdout
 
 
@@ -88,6 +88,13 @@ def test_a_model_that_continues_texts_goes_on_for_as_long_as_asked(run, teller):
     tokens, read = (each["streams"]["tokens"] for each in (found, alone))
     assert 0 < len(tokens) - len(read) <= 3
     assert tokens[: len(read)] == read
+
+
+def test_a_model_of_ours_that_only_reads_is_looked_at_too(run, tmp_path):
+    model = checkpoints.a_reader(tmp_path / "m")
+    found = json.loads(run("look", "I love you", "--model", model, "--json").stdout)
+    assert [each["kind"] for each in found["maps"]] == ["encoder", "encoder"]
+    assert found["shown"]["rows"] == found["shown"]["columns"] == found["streams"]["tokens"]
 
 
 def test_the_seed_decides_what_is_drawn_by_chance(run, tmp_path):

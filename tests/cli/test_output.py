@@ -1,6 +1,7 @@
 import io
 import json
 import sys
+import warnings
 
 import pytest
 
@@ -8,6 +9,7 @@ from regard.cli.output import (
     as_text,
     lines_to,
     prepare_streams,
+    prepare_warnings,
     prepared_arguments,
     write_lines,
 )
@@ -88,3 +90,23 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path):
 def test_an_error_of_reading_is_not_taken_for_one_of_writing(tmp_path):
     with pytest.raises(FileError, match="gone"), lines_to(tmp_path / "out.txt"):
         raise FileError("gone")
+
+
+@pytest.mark.parametrize(
+    ("message", "said"), [("regard is slow", "note: regard is slow"), ("x", "")]
+)
+def test_warnings_of_ours_are_notes_and_those_of_others_are_kept(
+    monkeypatch, capsys, message, said
+):
+    monkeypatch.setattr(sys, "warnoptions", [])
+    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
+    prepare_warnings()
+    warnings.showwarning(UserWarning(message), UserWarning, "file.py", 1)
+    assert capsys.readouterr().err.strip() == (f"regard: {said}" if said else "")
+
+
+def test_who_asks_for_warnings_gets_them_all(monkeypatch):
+    monkeypatch.setattr(sys, "warnoptions", ["default"])
+    before = warnings.showwarning
+    prepare_warnings()
+    assert warnings.showwarning is before

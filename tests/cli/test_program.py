@@ -251,10 +251,17 @@ def test_after_an_unknown_command_completing_says_no_error(spawn):
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
-def test_bash_takes_the_script(spawn, run):
+def test_bash_takes_the_script_and_completes_by_it(run, tmp_path):
     script = run("--completion", "bash").stdout
-    ran = subprocess.run(["bash", "-n"], input=script, text=True, capture_output=True, check=False)
-    assert (ran.returncode, ran.stderr) == (0, "")
+    command = tmp_path / "regard"
+    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m regard "$@"\n')
+    command.chmod(0o755)
+    asked = f'COMP_WORDS=(regard mech); COMP_CWORD=1; _regard_completion "{command}"; '
+    lines = f'{script}\n{asked} echo "${{COMPREPLY[@]}}"'
+    ran = subprocess.run(
+        ["bash", "--norc"], input=lines, text=True, capture_output=True, check=True
+    )
+    assert (ran.stdout, ran.stderr) == ("mechanisms\n", "")
 
 
 def test_our_warnings_are_notes_of_one_line_and_others_are_not_shown(spawn):

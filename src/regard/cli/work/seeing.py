@@ -89,8 +89,7 @@ def _at_picture(path: Path, loaded: Loaded, asked: dict[str, Any]) -> Seen:
             f"{loaded.name} does not say how it reads pictures; a folder that does holds "
             "preprocessor_config.json"
         )
-    beam = {} if asked["beam"] is None else {"num_beams": asked["beam"]}
-    plan = beam or True if loaded.translates else None
+    plan = _settings(loaded, asked) or True if loaded.translates else None
     trace = _captured(loaded, read_picture(path), plan)
     return Seen(trace, str(path), loaded.name, shown(path, loaded.processor))
 
@@ -133,11 +132,15 @@ def _cut(text: str, source: Any, limit: int) -> tuple[str, int]:
     raise InputError(f"--limit {limit} leaves no text; give more tokens")
 
 
+def _settings(loaded: Loaded, asked: dict[str, Any]) -> dict[str, Any]:
+    found = {} if asked["beam"] is None else {"num_beams": asked["beam"]}
+    # ours draw from a seed of their own, others from torch's
+    return found | ({"seed": asked["seed"]} if asked["seed"] is not None and loaded.ours else {})
+
+
 def _plan(loaded: Loaded, count: int, asked: dict[str, Any]) -> dict[str, Any] | bool | None:
     """The settings to generate with; None where the text is only read."""
-    plan: dict[str, Any] = {} if asked["beam"] is None else {"num_beams": asked["beam"]}
-    if asked["seed"] is not None and loaded.ours:
-        plan["seed"] = asked["seed"]
+    plan = _settings(loaded, asked)
     if loaded.translates:
         if asked["new"]:
             plan["max_new_tokens"] = asked["new"]
