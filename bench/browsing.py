@@ -72,7 +72,9 @@ class Browser:
                 page.add_init_script(SEEING % drawn)
                 try:
                     page.goto(path.as_uri(), wait_until="commit", timeout=1000 * PATIENCE)
-                    page.wait_for_function("window.drawnAfter", timeout=1000 * PATIENCE, polling=50)
+                    page.wait_for_function(
+                        "() => window.drawnAfter > 0", timeout=1000 * PATIENCE, polling=50
+                    )
                 except Exception as error:
                     return f"draws nothing within {PATIENCE:.0f} s offline ({_first_line(error)})"
                 found.append(page.evaluate("window.drawnAfter") / 1000)

@@ -121,6 +121,24 @@ def alarm_rows(effort: Effort) -> Iterator[Row]:
     for name in fired:
         if CHECKS[name].severity == "observation":
             yield Row(name, "-", "observed", fired[name] / total, None, None, f"of {total} texts")
+    yield from own_translations(12 if effort.quick else 80)
+
+
+def own_translations(count: int) -> Iterator[Row]:
+    """What is told where models write by themselves: words do go missing, and loops do occur."""
+    for patient in scored_on(count):
+        if not patient.name.startswith("en-zh"):
+            continue
+        told, alarmed = Counter[str](), 0
+        for text in patient.texts:
+            trace = regard.capture(patient.model, patient.processor, text, atlas=0)
+            found = alarms(diagnose(trace, patient.model, checks=SEEN))
+            told.update({each.check for each in found})
+            alarmed += bool(found)
+        beside = ", ".join(f"{name} {number}" for name, number in told.items()) or "none"
+        note = f"{alarmed} of {len(patient.texts)} texts; {beside}"
+        name = f"{patient.name}, writing by itself"
+        yield Row(name, "-", "alarms", alarmed / len(patient.texts), None, None, note)
 
 
 @dataclass(frozen=True)
