@@ -2,14 +2,21 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+PIP := $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test check bench docs front front-check native sanitize clean
+.PHONY: demo test check bench docs wheel front front-check native sanitize clean
 
 demo: $(VENV)/ready
 	@$(BIN)/regard explain "我 爱 中国" --query 爱
 	@$(BIN)/regard look "I love you"
 	@mkdir -p build && $(BIN)/regard look "I love you" --out build/love.html
+	@echo && $(BIN)/regard diagnose en-zh-transformer "I love you" --short
+	@echo && echo "To try next 接下来可以试："
+	@echo "  open build/love.html in a browser, 在浏览器中打开"
+	@echo "  $(BIN)/regard look \"Where is the station?\" --view flow"
+	@echo "  $(BIN)/regard look \"Where is the station?\" --model en-zh-rnn --lang zh"
+	@echo "  $(BIN)/regard generate \"Once upon a time\""
+	@echo "  $(BIN)/regard --help, and docs/course/index.md (index.zh.md): attention, from the beginning 从零开始学注意力"
 
 test: $(VENV)/ready-dev $(VENV)/browser
 	$(BIN)/pytest --cov --cov-report= --ignore tests/compiled
@@ -22,6 +29,10 @@ check: $(VENV)/ready-dev front-check
 
 docs: $(VENV)/ready-dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+wheel: $(VENV)/ready-dev  # a wheel from an sdist; every command of it, alone in a new environment
+	rm -rf dist && $(BIN)/python -m build --outdir dist
+	$(BIN)/python tools/smoke.py dist/*.whl
 
 bench: $(VENV)/ready-bench
 	$(BIN)/python -m bench

@@ -73,10 +73,12 @@ def trials() -> list[Trial]:
         Trial(("info", "en-zh-rnn"), "Recurrent"),
         Trial(("translate", "-"), "我爱你", stdin="I love you\n"),
         Trial(("train", "recipe.toml", "--quiet"), "done", makes=(f"{MODEL}/config.json",)),
+        Trial(("generate", "Once upon a time", "--max-length", "11"), "Once upon a time"),
         Trial(("generate", "once upon", "--model", MODEL), "once upon"),
         Trial(("evaluate", MODEL, "texts.txt"), "perplexity"),
         Trial(("look", "--file", "texts.txt", "--model", MODEL, "--limit", "30"), "decoder.layers"),
         Trial(("diagnose", "en-zh-transformer", "I love you"), "en-zh-transformer"),
+        Trial(("diagnose", "stories", "Once upon a time", "--short", "--lang", "zh"), "观察："),
         Trial(
             ("survey", "en-zh-transformer", "pairs.tsv", "--out", "heads.csv"), makes=("heads.csv",)
         ),
@@ -114,7 +116,7 @@ def inspect(python: Path, env: dict[str, str], *, native: bool) -> None:
         "import pathlib, regard; from regard.kernels.library import library; "
         "home = pathlib.Path(regard.__file__).parent; "
         "wanted = ['py.typed', 'views/page/front.js', 'views/figure/fonts/RegardSans-Regular.ttf', "
-        "'zoo/en-zh-transformer/model.safetensors', 'zoo/en-zh-rnn/model.safetensors']; "
+        "'zoo/en-zh-transformer/model.safetensors', 'zoo/en-zh-rnn/model.safetensors', 'zoo/stories/model.safetensors']; "
         "print([each for each in wanted if not (home / each).is_file()], library() is not None)"
     )
     ran = subprocess.run(  # noqa: S603

@@ -69,6 +69,19 @@ def test_findings_are_told_with_what_was_diagnosed(diagnose):
     assert "Not run: leak-behaviour" in result.stdout
 
 
+@pytest.mark.parametrize(("lang", "lead"), [("en", "Observation: "), ("zh", "观察：")])
+def test_a_short_diagnosis_is_three_sentences_at_most(diagnose, traces, lang, lead):
+    told = diagnose(*traces, "--short", "--lang", lang).stdout
+    assert 1 <= told.count(lead) <= 3
+    assert told.startswith({"en": "Warning: ", "zh": "警告："}[lang])
+    assert "usually means" not in told
+
+
+def test_that_nothing_was_found_is_a_sentence_too(diagnose, traces, monkeypatch):
+    monkeypatch.setattr("regard.cli.work.diagnose.diagnose", lambda *_, **__: [])
+    assert diagnose(*traces, "--short").stdout.startswith("Nothing was found")
+
+
 def test_chinese_is_spoken(diagnose):
     result = diagnose("rnn", *TEXTS, "--lang", "zh")
     assert "写作时，一个头平均看" in result.stdout

@@ -41,6 +41,9 @@ Examples:
     "--all", "everything", is_flag=True, help="Tell every finding, not the first of each."
 )
 @click.option(
+    "--short", is_flag=True, help="Three sentences at most, the most serious ones, and no more."
+)
+@click.option(
     "--fail-on",
     type=click.Choice(("warning", "bug")),
     help="Exit with code 1 if something as serious is found.",

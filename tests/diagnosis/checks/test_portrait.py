@@ -22,6 +22,7 @@ def test_a_translation_that_goes_from_start_to_end_is_in_order():
     assert "order of reading is +1.00" in found.sentence()
 
 
-def test_a_few_rows_are_no_portrait():
-    trace = Trace.from_weights(torch.eye(5)[None], list("abcde"))
-    assert diagnose(trace, checks=PORTRAITS) == []
+def test_a_text_of_three_words_has_its_portrait_too():
+    trace = Trace.from_weights(torch.eye(3)[None], list("abc"))
+    (found,) = diagnose(trace, checks=PORTRAITS)
+    assert found.value == pytest.approx(1)

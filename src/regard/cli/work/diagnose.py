@@ -22,9 +22,11 @@ from regard.tracing import capture
 from regard.types import Trace
 from regard.types.finding import SEVERITIES, Finding
 from regard.views import report
+from regard.views.captions import WORDS, say, spoken
 
 _BATCH = 16  # texts that are read together; what is written is written one by one
 _FIRST = 2  # findings of one check that are told without --all
+_SHORT = 3  # sentences that --short tells
 _FOUND = 1  # exit code
 _WORDS = {
     "patient": (
@@ -155,6 +157,9 @@ def _print(
         click.echo(str(written))
         return
     console = Console()
+    if asked["short"]:
+        _print_short(findings, console, lang)
+        return
     told = list(findings) if asked["everything"] else _first(findings)
     console.print(_say("patient", lang, **_counts(patient)), markup=False, highlight=False)
     console.print(report(patient.traces, told, language=lang))
@@ -162,6 +167,18 @@ def _print(
         console.print(line, markup=False, highlight=False)
     if patient.loaded is not None and patient.loaded.ours and any(each.call for each in told):
         console.print(_say("python", lang, name=patient.name), markup=False, highlight=False)
+
+
+def _print_short(findings: Sequence[Finding], console: Console, lang: str) -> None:
+    """The first sentences alone; that there are none is a sentence, too."""
+    for each in findings[:_SHORT]:
+        severity = WORDS[lang][f"severity.{each.severity}"]
+        line = say(
+            lang, [("finding.named", {"name": severity, "text": spoken(each, lang).sentence})]
+        )
+        console.print(line, markup=False, highlight=False)
+    if not findings:
+        console.print(WORDS[lang]["report.none"], markup=False, highlight=False)
 
 
 def _written(patient: Patient, findings: Sequence[Finding], out: Path, lang: str) -> Path:

@@ -5,7 +5,6 @@ from functools import partial
 from statistics import fmean
 
 from regard.diagnosis.check import Hit, entry
-from regard.diagnosis.checks.heads import told_of
 from regard.diagnosis.evidence import Evidence, Site
 from regard.diagnosis.limits import Limit
 from regard.measures.decoding import monotonicity
@@ -15,11 +14,11 @@ from regard.types.maps import Kind
 
 def _spread(evidence: Evidence, limit: Limit, kind: Kind) -> Iterator[Hit]:
     """The mean number of keys that heads of one kind look at, beside how many they may see."""
-    sites = [site for site in told_of(evidence) if site.kind == kind]
+    sites = [site for site in evidence.sites if site.kind == kind]
     heads = [
         (mean, site.name, head)
         for site in sites
-        for head, mean in enumerate(site.numbers("effective_keys").mean.tolist())
+        for head, mean in enumerate(site.numbers("effective_keys", least=1).mean.tolist())
         if mean == mean
     ]
     if not heads:
