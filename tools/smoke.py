@@ -116,7 +116,8 @@ def inspect(python: Path, env: dict[str, str], *, native: bool) -> None:
         "import pathlib, regard; from regard.kernels.library import library; "
         "home = pathlib.Path(regard.__file__).parent; "
         "wanted = ['py.typed', 'views/page/front.js', 'views/figure/fonts/RegardSans-Regular.ttf', "
-        "'zoo/en-zh-transformer/model.safetensors', 'zoo/en-zh-rnn/model.safetensors', 'zoo/stories/model.safetensors']; "
+        "*(f'zoo/{each}/model.safetensors' "
+        "for each in ('en-zh-rnn', 'en-zh-transformer', 'stories'))]; "
         "print([each for each in wanted if not (home / each).is_file()], library() is not None)"
     )
     ran = subprocess.run(  # noqa: S603
