@@ -1,6 +1,8 @@
 import subprocess
 import sys
 
+import pytest
+
 LOADED = "print('torch._dynamo' in sys.modules)"
 MODEL = "m = torch.nn.MultiheadAttention(8, 2, batch_first=True).eval(); x = torch.randn(1, 5, 8)"
 
@@ -42,3 +44,18 @@ def test_a_reference_that_outlives_the_block_compiles_as_usual():
         "print(type(kept(m)).__name__, torch._dynamo.eval_frame._stance.stance)",
     ]
     assert printed(*lines) == ["OptimizedModule", "default"]
+
+
+@pytest.mark.parametrize("before", ["import torch._dynamo", ""])
+def test_watchers_that_do_not_end_in_the_order_in_which_they_began_leave_nothing_behind(before):
+    lines = [
+        before,
+        "from regard.tracing.uncompiled import uncompiled",
+        "own, first, second = torch.compile, uncompiled(), uncompiled()",
+        "first.__enter__(), second.__enter__(), torch.compile(m)",
+        "first.__exit__(None, None, None)",
+        "print(torch._dynamo.eval_frame._stance.stance)",
+        "second.__exit__(None, None, None)",
+        "print(torch.compile is own, torch._dynamo.eval_frame._stance.stance)",
+    ]
+    assert printed(*lines) == ["force_eager", "True", "default"]

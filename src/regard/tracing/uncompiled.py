@@ -3,11 +3,58 @@
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from threading import RLock
 from typing import Any
 
 import torch
 
-_EAGER = "force_eager"
+
+class _Eager:
+    """How many watchers want compiled functions to run as they were written.
+
+    The stance of torch's compiler belongs to the process. Watchers in threads do not end in the
+    order in which they began: if each put back what it found, the last would leave a stance behind.
+    """
+
+    def __init__(self) -> None:
+        self.lock = RLock()
+        self.watchers = 0
+        self.asked = False
+        self.undo = ExitStack()
+
+    def begin(self) -> None:
+        with self.lock:
+            self.watchers += 1
+            if "torch._dynamo" in sys.modules:
+                self.ask()
+            elif self.watchers == 1:
+                self._wait_for_compiling()
+
+    def end(self) -> None:
+        with self.lock:
+            self.watchers -= 1
+            if not self.watchers:
+                self.undo.close()
+                self.asked = False
+
+    def ask(self) -> None:
+        with self.lock:
+            if self.watchers and not self.asked:
+                self.asked = True
+                self.undo.enter_context(torch.compiler.set_stance("force_eager"))
+
+    def _wait_for_compiling(self) -> None:
+        own: Any = torch.compile
+
+        def compiled(*args: Any, **settings: Any) -> Any:
+            self.ask()
+            return own(*args, **settings)
+
+        torch.compile = compiled
+        self.undo.callback(setattr, torch, "compile", own)
+
+
+_EAGER = _Eager()
 
 
 @contextmanager
@@ -17,22 +64,8 @@ def uncompiled() -> Iterator[None]:
     To ask torch for it loads its compiler, which takes longer than most of what is watched: where
     nothing was compiled before, it is asked only if something is compiled meanwhile.
     """
-    if "torch._dynamo" in sys.modules:
-        with torch.compiler.set_stance(_EAGER):
-            yield
-        return
-    own: Any = torch.compile
-    with ExitStack() as stack:
-        asked: list[bool] = []
-
-        def compiled(*args: Any, **settings: Any) -> Any:
-            if torch.compile is compiled and not asked:
-                asked.append(True)
-                stack.enter_context(torch.compiler.set_stance(_EAGER))
-            return own(*args, **settings)
-
-        torch.compile = compiled
-        try:
-            yield
-        finally:
-            torch.compile = own
+    _EAGER.begin()
+    try:
+        yield
+    finally:
+        _EAGER.end()
