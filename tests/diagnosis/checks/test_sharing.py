@@ -1,10 +1,10 @@
 import pytest
 import torch
 
-from diagnosis.faults import CROSS, ENCODER, at, diagnosed, in_head, the_one
+import regard
+from diagnosis.faults import CROSS, ENCODER, TEXTS, at, diagnosed, in_head, the_one
 from regard.diagnosis import CHECKS, diagnose
 from regard.types import Trace
-from traces import a_trace
 
 
 def test_a_copied_head_is_redundant_and_no_alarm():
@@ -28,9 +28,9 @@ def test_two_heads_that_are_alike_are_no_collapsed_layer():
     assert [each.check for each in found] == ["redundant"]
 
 
-def test_maps_that_keep_nothing_to_compare_say_nothing():
-    bare = [each for each in a_trace() if each.site == "h.2"]
-    from dataclasses import replace
-
-    trace = Trace(a_trace().streams, (replace(bare[0], atlas=None),))
-    assert diagnose(trace, checks=[CHECKS["redundant"], CHECKS["collapsed"]]) == []
+def test_heads_of_which_an_atlas_alone_was_kept_are_not_compared():
+    own = regard.from_pretrained("en-zh-transformer")
+    kept = [regard.capture(own, own.tokenizer, text, target=text, keep="summary", atlas=2)
+            for text in TEXTS]  # fmt: skip
+    assert all(each.atlas is not None for trace in kept for each in trace)
+    assert diagnose(kept, checks=[CHECKS["redundant"], CHECKS["collapsed"]]) == []

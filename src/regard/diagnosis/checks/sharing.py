@@ -10,8 +10,7 @@ from regard.diagnosis.check import Hit, entry
 from regard.diagnosis.checks.heads import KNOCK_OUT, told_of
 from regard.diagnosis.evidence import LEAST, Evidence, Site
 from regard.diagnosis.limits import Limit
-from regard.errors import InputError
-from regard.measures.sharing import distances
+from regard.measures.sharing import compares_rows, row_distances
 from regard.types import Trace
 
 ALL_BUT_ONE = (
@@ -75,11 +74,8 @@ def _tables(site: Site) -> tuple[Float[Tensor, "example head head"], list[int]]:
 
 
 def _distances(trace: Trace, site: str) -> Float[Tensor, "head head"] | None:
-    """None where nothing was kept that heads could be compared by."""
-    try:
-        return distances(trace, site)
-    except InputError:
-        return None
+    """None where rows cannot be compared: cells of an atlas blur heads until they look alike."""
+    return row_distances(trace, site) if compares_rows(trace, site) else None
 
 
 CHECKS = (
