@@ -126,7 +126,7 @@ class Agreement:
     precision: float
     recall: float
     error_rate: float
-    """Alignment error rate, 1 - (|A & S| + |A & P|) / (|A| + |S|) (Och and Ney 2003, eq. 21)."""
+    """Alignment error rate, 1 - (|A & S| + |A & P|) / (|A| + |S|) (Och and Ney 2003)."""
 
 
 def agreement(found: Iterable[Links], gold: Iterable[Gold]) -> Agreement:

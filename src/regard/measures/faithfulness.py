@@ -48,8 +48,8 @@ def sufficiency(whole: float, alone: Curve) -> Curve:
 def area_over_curve(falls: Curve) -> Float[Tensor, "*draw"]:
     """AOPC, the area over a perturbation curve: the mean fall, no perturbation being one of them.
 
-    1 / (L + 1) times the sum over 0 .. L steps (Samek et al. 2017), or over L bins of
-    shares of the tokens (DeYoung et al. 2020, section 4.2).
+    1 / (L + 1) times the sum over 0 .. L steps (Samek et al. 2017), or over L bins of shares of
+    the tokens (DeYoung et al. 2020, section 4.2).
 
     >>> import torch
     >>> from regard.measures.faithfulness import area_over_curve

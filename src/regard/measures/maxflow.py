@@ -42,7 +42,7 @@ def attention_flow(
     queries: str | None = None,
     keys: str | None = None,
 ) -> Flow:
-    """The maximum flow from a token after the last layer to inputs (Abnar & Zuidema 2020, 3).
+    """The maximum flow from a token after the last layer to inputs (Abnar and Zuidema 2020).
 
     Capacities are those of `rollout`, 0.5 A + 0.5 I, and so are `heads`, `queries` and `keys`.
     `inputs` are some of the columns. A token keeps its `edges` largest; without a number, all of

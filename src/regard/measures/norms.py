@@ -40,7 +40,7 @@ class Norms:
     def joined(self, rows: range | None = None) -> Float[Tensor, "query key"]:
         """||sum over heads of a f(x)||, of all rows or some: what the layer takes of each key.
 
-        Heads may cancel one another, so it is no sum of theirs (Kobayashi et al. 2021).
+        Heads may cancel one another, so it is no sum of theirs (Kobayashi et al. 2020).
         Values that were not projected have no common space to be summed in.
         """
         if self.of != "projected values":

@@ -50,7 +50,7 @@ def roles(trace: Trace, site: str) -> Mapping[str, Heads]:
     - local: the mass within one token, previous + self + next.
     - broad: the sum over rows of exp(entropy) - 1, over that of the keys they may see - 1; 1 for
       even rows and 0 for rows of one key (Clark et al. 2019, section 3.3, "broad attention").
-    - duplicate: from a token to earlier ones like it (Elhage et al. 2021; Wang et al. 2023).
+    - duplicate: from a token to earlier ones like it (Wang et al. 2023).
     - induction: from a token to what followed an earlier one like it (Elhage et al. 2021; Olsson
       et al. 2022, "prefix matching").
     - aligner, of cross maps: how one-to-one and sure its links are; see `aligner`.
@@ -148,10 +148,10 @@ def aligner(trace: Trace, site: str) -> Heads:
     """How much a cross head looks like word alignment: sure of one source word, and of all in turn.
 
     The mean largest weight, counted where it falls on a token that is not special, times the share
-    of tokens that are some row's largest: |{argmax_i}| / min(rows, columns). The first is the
-    concentration of Ghader and Monz (2017), the second Melamed's (2000) one-to-one assumption as a
-    number; neither asks for the order of the words to be the same. Rows that lead to a special
-    token, as to the end of the text, do not count.
+    of tokens that are some row's largest: |{argmax_i}| / min(rows, columns). The first says how
+    concentrated the rows are (Ghader and Monz 2017 ask it by entropy), the second is Melamed's
+    (2000) one-to-one assumption as a number; neither asks for the order of the words to be the
+    same. Rows that lead to a special token, as to the end of the text, do not count.
     """
     each = trace[site]
     kinds = token_kinds(trace.tokens(each.columns))

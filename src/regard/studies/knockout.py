@@ -65,7 +65,7 @@ def knock_outs(
 ) -> KnockOuts:
     """What each head does: one at a time is out of use while the model reads each of the inputs.
 
-    As heads are ablated by Michel et al. 2019 (section 3.2), who set what they give to zero; a
+    As heads are ablated by Michel et al. 2019, who set what they give to zero; a
     "uniform" head still gives the mean of its values. The loss is that of the text itself for a
     causal model, of the target or else its own greedy output for an encoder-decoder, of its own
     class or masked tokens for others. `what` chooses sites by patterns. `told` hears how many of

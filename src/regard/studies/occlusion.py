@@ -60,7 +60,7 @@ def occlusion(
     objective: Objective | None = None,
     how: Erasing = PLAINLY,
 ) -> Occlusion:
-    """Leave one out: the output without each word (Zeiler and Fergus 2014; Li et al. 2016, eq. 1).
+    """Leave one out: the output without each word (Zeiler and Fergus 2014; Li et al. 2016).
 
     What is judged is the probability of what the model says for the whole input: see `judge_of`;
     an `objective` makes another number of each example of what the model gives. It costs a pass

@@ -13,7 +13,7 @@ Numbers = Float[Tensor, "measure head"]
 class Moments:
     """How many examples had a number, their mean, and the sum of squared differences from it.
 
-    Two of them add up to those of all examples together (Chan, Golub & LeVeque 1979, eq. 2.1),
+    Two of them add up to those of all examples together (Chan, Golub & LeVeque 1979),
     without the loss of digits of sums of squares. An example whose number is not finite is not
     counted for that number.
 
