@@ -14,7 +14,10 @@ from regard.cli import main  # noqa: F401  the command that the documents show
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = ["README.md", "README.zh-CN.md"]
-PAGES = ["docs/measures.md", "docs/models.md", "docs/training.md", "docs/watching.md"]
+PAGES = [
+    f"docs/{name}.md"
+    for name in ("diagnosis", "measures", "models", "survey", "training", "watching")
+]
 MODULES = [
     ".".join(file.relative_to(ROOT / "src").with_suffix("").parts).removesuffix(".__init__")
     for file in sorted((ROOT / "src").rglob("*.py"))
