@@ -43,6 +43,12 @@ def test_no_tokens_are_a_stream_too():
     assert repr(a_stream()[5:]) == "Tokens()"
 
 
+def test_one_place_is_its_text():
+    tokens = Tokens(("我", "爱", "中国"))
+    assert [tokens[place] for place in range(3)] == list(tokens)
+    assert tokens[-1] == "中国"
+
+
 def test_tokens_iterate_over_their_texts():
     assert list(a_stream()) == ["<s>", "我", "爱", "中国", "</s>"]
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TypeVar, overload
 
 from regard.errors import InputError
 
@@ -20,6 +20,8 @@ class Tokens:
     >>> from regard.types import Tokens
     >>> Tokens(("我", "爱", "中国"))[1:]
     Tokens('爱', '中国')
+    >>> Tokens(("我", "爱", "中国"))[-1]
+    '中国'
     >>> Tokens.positions(3)
     Tokens(0 .. 2)
     """
@@ -51,8 +53,16 @@ class Tokens:
     def __iter__(self) -> Iterator[str]:
         return iter(self.texts)
 
-    def __getitem__(self, index: slice | Sequence[int]) -> "Tokens":
-        """The tokens of a slice, or at these places."""
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+
+    @overload
+    def __getitem__(self, index: slice | Sequence[int]) -> "Tokens": ...
+
+    def __getitem__(self, index: int | slice | Sequence[int]) -> "str | Tokens":
+        """The text at a place; the tokens of a slice, or at these places."""
+        if isinstance(index, int):
+            return self.texts[index]
         places = range(len(self))[index] if isinstance(index, slice) else index
         return Tokens(
             _at(self.texts, places) or (),
