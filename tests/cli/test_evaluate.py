@@ -102,7 +102,7 @@ def test_what_cannot_be_scored_is_told_in_a_sentence(evaluate, arguments, messag
 
 def test_progress_comes_after_a_moment(evaluate, monkeypatch):
     clock = iter([0.0, *(3.0 + n for n in range(99))])
-    monkeypatch.setattr("regard.cli.work.evaluate.monotonic", lambda: next(clock))
+    monkeypatch.setattr("regard.cli.work.bar.monotonic", lambda: next(clock))
     result = evaluate("rnn", "test.tsv", FORCE_COLOR="1")
     assert result.exit_code == 0
     assert "/6" in result.stderr

@@ -1,17 +1,13 @@
 """The work of `regard evaluate`."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
-from time import monotonic
 from typing import Any
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
 from regard.cli.output import as_text, write_lines
+from regard.cli.work.bar import progress
 from regard.cli.work.devices import device_of
 from regard.cli.work.kinds import sees, writes
 from regard.cli.work.scores import Scores, shown
@@ -21,8 +17,6 @@ from regard.studies import Sentence, align, read_sentences
 from regard.training.corpora import Pair, barred, pairs, texts
 from regard.training.evaluate import evaluate as score
 from regard.training.evaluate import evaluate_texts
-
-_PATIENCE = 2.0  # seconds before progress is shown
 
 
 def run(model: str, data: Path, lang: str, as_json: bool, **asked: Any) -> None:
@@ -51,7 +45,7 @@ def _teller(model: Any, data: Path, asked: dict[str, Any]) -> Scores:
 def _translator(model: Any, data: Path, asked: dict[str, Any]) -> Scores:
     held = _pairs(data, asked["limit"], reverse=asked["reverse"])
     gold, peaks = (_links(asked[name], data, asked) for name in ("gold", "peaks"))
-    with _progress(len(held) + len(gold) + len(peaks), quiet=asked["quiet"]) as bar:
+    with progress(len(held) + len(gold) + len(peaks), quiet=asked["quiet"]) as bar:
         found = score(model, held, beam=asked["beam"], words=asked["language"], told=bar.after(0))
         numbers = asdict(found)
         lengths = numbers.pop("by_length")
@@ -76,34 +70,3 @@ def _links(path: Path | None, data: Path, asked: dict[str, Any]) -> Sequence[Sen
         return ()
     first = int(asked["one_based"])
     return read_sentences(path, data, first=first, reverse=asked["reverse"])[: asked["limit"]]
-
-
-class _Bar:
-    """A bar on stderr that appears once the work has taken more than a moment."""
-
-    def __init__(self, total: int, *, quiet: bool) -> None:
-        columns = (TextColumn("{task.completed:.0f}/{task.total:.0f}"), BarColumn())
-        console = Console(stderr=True, quiet=quiet)
-        self.progress = Progress(*columns, TimeRemainingColumn(), console=console, transient=True)
-        self.task, self.start = self.progress.add_task("", total=total), monotonic()
-
-    def after(self, before: int) -> Any:
-        """What is told how many are done, after so many others."""
-        return lambda done: self.show(before + done)
-
-    def show(self, done: int) -> None:
-        """Say how many are done."""
-        self.progress.update(self.task, completed=done)
-        late = monotonic() - self.start > _PATIENCE
-        if late and self.progress.console.is_terminal and not self.progress.live.is_started:
-            self.progress.start()
-
-
-@contextmanager
-def _progress(total: int, *, quiet: bool) -> Iterator[_Bar]:
-    bar = _Bar(total, quiet=quiet)
-    try:
-        yield bar
-    finally:
-        if bar.progress.live.is_started:
-            bar.progress.stop()

@@ -1,16 +1,13 @@
 """The work of `regard survey`."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from time import monotonic
 from typing import Any
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from regard.cli.output import as_text
+from regard.cli.work.bar import Bar, progress
 from regard.cli.work.corpus import Corpus
 from regard.cli.work.devices import device_of
 from regard.cli.work.surveyed import page, printed, record, say
@@ -22,7 +19,6 @@ from regard.studies.surveying.table import Survey
 from regard.training.contexts import listening
 from regard.training.distribution import World, world
 
-_PATIENCE = 2.0  # seconds before progress is shown
 _PAGE = ".html"
 _STATE = ".state"  # what the name of a survey under way ends with
 
@@ -91,7 +87,7 @@ class _Work:
         # what is broken in the corpus is found before the work
         total = sum(1 for _ in self.texts) if self.ranks.first else 0
         quiet = self.asked["quiet"] or not self.ranks.first
-        with listening(self.signals), _progress(total, quiet=quiet) as bar:
+        with listening(self.signals), progress(total, quiet=quiet) as bar:
             try:
                 return survey(
                     self.network,
@@ -108,34 +104,7 @@ class _Work:
                     click.echo(said, err=True)
                 raise
 
-    def _told(self, bar: "_Bar", done: int) -> bool:
+    def _told(self, bar: Bar, done: int) -> bool:
         self.done = done
         bar.show(done)
         return bool(self.signals)
-
-
-class _Bar:
-    """A bar on stderr that appears once the work has taken more than a moment."""
-
-    def __init__(self, total: int, *, quiet: bool) -> None:
-        columns = (TextColumn("{task.completed:,.0f}/{task.total:,.0f}"), BarColumn())
-        console = Console(stderr=True, quiet=quiet)
-        self.progress = Progress(*columns, TimeRemainingColumn(), console=console, transient=True)
-        self.task, self.start = self.progress.add_task("", total=total), monotonic()
-
-    def show(self, done: int) -> None:
-        """Say how many are done."""
-        self.progress.update(self.task, completed=done)
-        late = monotonic() - self.start > _PATIENCE
-        if late and self.progress.console.is_terminal and not self.progress.live.is_started:
-            self.progress.start()
-
-
-@contextmanager
-def _progress(total: int, *, quiet: bool) -> Iterator[_Bar]:
-    bar = _Bar(total, quiet=quiet)
-    try:
-        yield bar
-    finally:
-        if bar.progress.live.is_started:
-            bar.progress.stop()

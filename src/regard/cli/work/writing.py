@@ -13,10 +13,10 @@ import click
 from regard.cli.language import say
 from regard.cli.work.devices import device_of
 from regard.cli.work.kinds import sees, writes
+from regard.cli.work.patience import PATIENCE
 from regard.errors import InputError
 from regard.models import from_pretrained, shipped
 
-_PATIENCE = 2.0  # seconds before progress is shown
 _PAUSE = 0.5  # seconds between two of its lines
 _NAMES = {
     "beam": "num_beams",
@@ -127,7 +127,7 @@ class Progress:
     def show(self, done: int) -> None:
         """Say it, unless it was said just before."""
         spent = monotonic() - self._start
-        soon = spent < _PATIENCE or spent - self._said < _PAUSE
+        soon = spent < PATIENCE or spent - self._said < _PAUSE
         if self.quiet or soon or done in (0, self.count):
             return
         self._said, left = spent, spent / done * (self.count - done)
