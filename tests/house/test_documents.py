@@ -30,7 +30,8 @@ def blocks(document: str, language: str) -> list[str]:
 
 
 @pytest.mark.parametrize("document", [*DOCUMENTS, *PAGES])
-def test_the_code_of_the_documents_runs(document):
+def test_the_code_of_the_documents_runs(document, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     code = blocks(document, "python")
     assert code
     for block in code:
