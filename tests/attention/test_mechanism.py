@@ -7,10 +7,12 @@ from regard.attention import (
     AdaptiveEntmax,
     AdditiveScore,
     CosineScore,
+    DotScore,
     Entmax,
     GeneralScore,
     Hard,
     Mechanism,
+    PredictiveLocal,
     RelativePositions,
     Sparsemax,
     StraightThrough,
@@ -97,6 +99,31 @@ def test_long_inputs_are_cut_into_blocks_of_rows(monkeypatch):
     whole = regard.attend(query, key, value, piece)
     monkeypatch.setattr(mechanism, "_SCORES", 100)
     torch.testing.assert_close(regard.attend(query, key, value, piece), whole)
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda mask: Mechanism(DotScore(), Sparsemax(), mask=mask),
+        lambda mask: Mechanism(AdditiveScore(7, 7, 5), mask=mask),
+        lambda mask: PredictiveLocal(7, radius=3, mask=mask),
+    ],
+    ids=["sparsemax", "additive", "local-p"],
+)
+@pytest.mark.parametrize(
+    "mask", [causal(), window(3, 2), window(2, 0) & lengths([23, 11])], ids=str
+)
+def test_a_block_of_rows_meets_only_the_keys_that_its_window_reaches(monkeypatch, build, mask):
+    x, chosen = torch.randn(2, 3, 23, 7), build(mask).eval()
+    whole = regard.attend(x, x, x, chosen)
+    monkeypatch.setattr(mechanism, "_SCORES", 2 * 3 * 23 * 5)
+    monkeypatch.setattr(mechanism, "_LEAST", 5)
+    met = []
+    own = chosen.score.forward
+    monkeypatch.setattr(chosen.score, "forward", lambda q, k: met.append(k.shape[2]) or own(q, k))
+    torch.testing.assert_close(regard.attend(x, x, x, chosen), whole)
+    assert len(met) > 3
+    assert sum(met) < 23 * len(met)
 
 
 def test_dropout_reaches_mechanisms_without_a_fused_form():

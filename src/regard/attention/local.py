@@ -51,8 +51,10 @@ class PredictiveLocal(Mechanism):
         """The weights of some rows (eq. 10)."""
         scores = self.scores(inputs, terms, rows)
         query, keys = inputs.query[:, :, rows.start : rows.stop], inputs.key.shape[2]
-        seen = terms.mask.cut(terms.area(rows, keys, query.device)).sum(dim=-1, keepdim=True)
-        place = torch.arange(keys, device=query.device, dtype=query.dtype)
+        area = terms.area(rows, keys, query.device)
+        seen = terms.mask.cut(area).sum(dim=-1, keepdim=True)
+        columns = area.columns
+        place = torch.arange(columns.start, columns.stop, device=query.device, dtype=query.dtype)
         away = place - self.centre(query, seen.to(query.dtype))
         weights: Rows = self.normalizer(scores.masked_fill(away.abs() > self.radius, -torch.inf))
         return weights * torch.exp(away.square() * (-2.0 / self.radius**2))

@@ -1,5 +1,7 @@
 """A mechanism composes score, normalizer, mask and bias; `attend` and `weights` apply it."""
 
+from dataclasses import replace
+
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
@@ -20,6 +22,7 @@ Contexts = Float[Tensor, "*batch query dim"]
 Rows = Float[Tensor, "batch head query key"]
 
 _SCORES = 1 << 21  # how many are held at a time where there is no fused form
+_LEAST = 64  # rows that are worth a step of their own
 
 
 class Mechanism(nn.Module):
@@ -104,13 +107,24 @@ class Mechanism(nn.Module):
         return None
 
     def in_blocks(self, inputs: Inputs, terms: Terms) -> Float[Tensor, "batch head query dim"]:
-        """The context of all rows, some rows at a time."""
+        """The context of all rows, some rows at a time, each with the keys that they can reach."""
         batch, heads, queries, _ = inputs.query.shape
-        step = max(1, _SCORES // (batch * heads * inputs.key.shape[2]))
-        if step >= queries or torch.compiler.is_compiling():
+        keys, many = inputs.key.shape[2], _SCORES // (batch * heads)
+        if many >= queries * keys or torch.compiler.is_compiling():
             return self.mix(inputs, terms, range(queries))
-        blocks = (range(i, min(i + step, queries)) for i in range(0, queries, step))
-        return torch.cat([self.mix(inputs, terms, rows) for rows in blocks], dim=2)
+        band, _ = terms.mask.split()
+        step = max(1, many // keys)
+        if band.left is not None and band.right is not None:  # as many rows as a row sees keys
+            width = max(_LEAST, band.left + 1 + band.right)
+            step = max(step, min(width, many // (2 * width)))
+        contexts = []
+        for start in range(0, queries, step):
+            rows = range(start, min(start + step, queries))
+            reach = band.reach(terms.area(rows, keys, inputs.query.device)) or range(1)
+            near = slice(reach.start, reach.stop)
+            part = Inputs(inputs.query, inputs.key[:, :, near], inputs.value[:, :, near])
+            contexts.append(self.mix(part, replace(terms, first=reach.start), rows))
+        return torch.cat(contexts, dim=2)
 
     def extra_repr(self) -> str:
         """The pieces that are not modules."""

@@ -11,15 +11,16 @@ from regard.masks import Area, Bias, Mask, everything
 
 @dataclass(frozen=True)
 class Terms:
-    """The mask and bias of a call, and the position of its first query."""
+    """The mask and bias of a call, and the positions of its first query and first key."""
 
     mask: Mask = field(default_factory=everything)
     bias: Bias | None = None
     offset: int = 0
+    first: int = 0
 
     def area(self, rows: range, keys: int, device: torch.device) -> Area:
         """Some rows of the call and all of its keys."""
-        return Area(rows, range(keys), self.offset, device)
+        return Area(rows, range(self.first, self.first + keys), self.offset, device)
 
     def applied(
         self, scores: Float[Tensor, "batch head query key"], area: Area
