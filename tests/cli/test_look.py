@@ -343,3 +343,10 @@ def test_a_page_goes_whole_through_a_pipe_without_a_terminal(folder):
 def test_a_limit_that_leaves_no_text_is_refused(run, patient, book):
     result = run("look", "--file", book, "--model", patient, "--limit", "1")
     assert (result.exit_code, "--limit 1 leaves no text" in result.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("name", ["cat.png", "love.trace", "图/猫.JPG"])
+def test_the_name_of_a_file_that_is_not_there_is_no_text(run, name):
+    result = run("look", name)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert f"there is no file {name}" in result.stderr

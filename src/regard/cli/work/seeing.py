@@ -11,13 +11,14 @@ from regard.cli.work.inputs import text_of
 from regard.cli.work.loading import Loaded, brief, load
 from regard.cli.work.pictures import is_picture, read_picture, shown
 from regard.cli.work.writing import usual
-from regard.errors import InputError, RegardError
+from regard.errors import FileError, InputError, RegardError
 from regard.storage import load_trace
 from regard.storage.layout import LENGTH, MAGIC
 from regard.tracing import capture
 from regard.types import Trace
 
 _USUAL = "en-zh-transformer"
+_NAMES = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp", ".trace", ".safetensors")
 _NEW = 40  # tokens that a story goes on for
 
 
@@ -59,6 +60,8 @@ def looked(text: str | None, model: str | None, asked: dict[str, Any]) -> Seen:
         return _at_picture(Path(text), load(name, asked["device"], quiet=asked["quiet"]), asked)
     if text is not None and is_file(text) and Path(text).suffix:
         raise InputError(f"{text} is a file; to read it: --file {text}")
+    if text is not None and _is_name(text):
+        raise FileError(f"there is no file {text}; name one that is there, or give a text")
     told = text_of(text, asked["file"])
     loaded = load(name, asked["device"], quiet=asked["quiet"])
     if loaded.sees:
@@ -77,6 +80,11 @@ def is_file(text: str) -> bool:
         return Path(text).is_file()
     except (OSError, ValueError):  # too long for a name, as texts are
         return False
+
+
+def _is_name(text: str) -> bool:
+    """Whether a text can only be meant as the name of a picture or a trace."""
+    return text.lower().endswith(_NAMES) and not any(map(str.isspace, text))
 
 
 def _at_picture(path: Path, loaded: Loaded, asked: dict[str, Any]) -> Seen:
