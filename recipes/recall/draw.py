@@ -1,0 +1,90 @@
+"""The figures of docs/recall.md from what experiment.py wrote down.
+
+python recipes/recall/draw.py --to docs/pictures
+"""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+from experiment import DISTANCES, HERE, LENGTHS, NETWORKS, SEEDS, SYMBOLS, key
+from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
+
+COLOURS = dict(zip(NETWORKS, ("#b3b3b3", "#c2410c", "#2a9d8f", "#1f6fb2"), strict=True))
+STYLE = {
+    "font.size": 8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "legend.frameon": False,
+    "figure.dpi": 200,
+}
+
+
+def values(found: dict[str, Any], name: str, distance: int, number: str) -> list[float]:
+    """One number of a network at a distance, of every seed."""
+    return [found[key(seed, distance, name)][number] for seed in SEEDS]
+
+
+def by_distance(axes: Axes, found: dict[str, Any], number: str) -> None:
+    """The middle seed as a line, all seeds as a band."""
+    for name, colour in COLOURS.items():
+        rows = [sorted(values(found, name, distance, number)) for distance in DISTANCES]
+        middle, low, high = ([row[at] for row in rows] for at in (len(SEEDS) // 2, 0, -1))
+        axes.plot(DISTANCES, middle, "o-", color=colour, label=name, markersize=3)
+        axes.fill_between(DISTANCES, low, high, color=colour, alpha=0.15, linewidth=0)
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(DISTANCES, [str(each) for each in DISTANCES])
+    axes.set_xlabel("distance: tokens of noise on either side")
+
+
+def draw_recall(found: dict[str, Any]) -> plt.Figure:
+    """How much is recalled, and how much gradient reaches what is to be recalled."""
+    figure, (recall, gradient) = plt.subplots(1, 2, figsize=(7.0, 2.7), layout="constrained")
+    by_distance(recall, found, "right")
+    recall.axhline(1 / SYMBOLS, color="#999999", linewidth=0.8, linestyle=":")
+    recall.text(DISTANCES[-1], 1 / SYMBOLS + 0.02, "chance", ha="right", color="#666666")
+    recall.set(ylim=(0, 1.04), ylabel="symbols recalled")
+    recall.yaxis.set_major_formatter(matplotlib.ticker.PercentFormatter(1))
+    recall.legend(loc="lower left", bbox_to_anchor=(0, 0.12))
+    by_distance(gradient, found, "gradient before")
+    gradient.set(yscale="log", ylabel="gradient at the symbols, untrained")
+    return figure
+
+
+def draw_times(rows: list[dict[str, Any]]) -> plt.Figure:
+    """The time of a step by length, with one thread and with two."""
+    figure, places = plt.subplots(1, 2, figsize=(7.0, 2.5), layout="constrained", sharey=True)
+    for axes, threads in zip(places, (1, 2), strict=True):
+        for name, colour in COLOURS.items():
+            times = [
+                1000 * row["seconds"]
+                for row in rows
+                if (row["network"], row["threads"]) == (name, threads)
+            ]
+            axes.plot(LENGTHS, times, "o-", color=colour, label=name, markersize=3)
+        axes.set_xscale("log", base=2)
+        axes.set_xticks(LENGTHS, [str(each) for each in LENGTHS])
+        axes.minorticks_off()
+        axes.set(xlabel="tokens of a source", title=f"{threads} thread{'s' * (threads > 1)}")
+    places[0].set(yscale="log", ylabel="a step of training (ms)")
+    places[0].legend(loc="upper left")
+    return figure
+
+
+def main() -> None:
+    """Draw what there is."""
+    asked = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    asked.add_argument("--of", type=Path, default=HERE, help="the folder of the results")
+    asked.add_argument("--to", type=Path, required=True, help="the folder of the figures")
+    args = asked.parse_args()
+    with matplotlib.rc_context(STYLE):
+        for name, draw in (("recall", draw_recall), ("times", draw_times)):
+            found = json.loads((args.of / f"{name}.json").read_text("utf-8"))
+            draw(found).savefig(args.to / f"recall-{name}.png")
+
+
+if __name__ == "__main__":
+    main()
