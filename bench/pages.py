@@ -170,8 +170,14 @@ def _peak(folder: Path, size: Size, name: str) -> int | str:
 
 
 def _loaded(folder: Path, size: Size, path: Path) -> dict[str, Callable[[], Path]]:
-    """Contenders of a trace that is read to its end before they begin."""
-    found = contenders(folder, size, load_trace(path, verify=True))
+    """Contenders of a trace that is read to its end before they begin.
+
+    What a large file maps comes into memory when it is touched: it is the trace's, not the page's.
+    """
+    trace = load_trace(path, verify=True)
+    for atlas in (each.atlas for each in trace if each.atlas is not None):
+        atlas.mean.sum(), atlas.largest.sum()
+    found = contenders(folder, size, trace)
     gc.collect()
     ctypes.CDLL(None).malloc_trim(0)
     return found

@@ -10,7 +10,7 @@ export interface Colours {
   /** Colours from no weight to all, as the 32 bits of a canvas. */
   weights: Uint32Array;
   /** Colours from -1 over 0 to 1. */
-  differences: Uint32Array;
+  readonly differences: Uint32Array;
   head(head: number): string;
 }
 
@@ -93,9 +93,12 @@ export function colours(theme: Theme): Colours {
   let found = made.get(theme);
   if (!found) {
     const heads = HEADS[theme];
+    let differences: Uint32Array | undefined; // the first picture needs none
     found = {
       weights: table(WEIGHTS[theme]),
-      differences: table(DIFFERENCES[theme]),
+      get differences() {
+        return (differences ??= table(DIFFERENCES[theme]));
+      },
       head: (head) => heads[head % heads.length]!,
     };
     made.set(theme, found);
@@ -122,7 +125,17 @@ export function paint(canvas: HTMLCanvasElement, shades: Float32Array, columns: 
   canvas.width = Math.max(1, columns);
   canvas.height = Math.max(1, shades.length / Math.max(1, columns));
   const image = new ImageData(canvas.width, canvas.height);
-  const pixels = new Uint32Array(image.data.buffer);
-  for (let cell = 0; cell < shades.length; cell++) pixels[cell] = map[((STEPS - 1) * shades[cell]! + 0.5) | 0]!;
+  painted(image, shades, columns, map);
   canvas.getContext("2d")!.putImageData(image, 0, 0);
+}
+
+/** Put shades into a part of an image, one pixel each. */
+export function painted(image: ImageData, shades: Float32Array, columns: number, map: Uint32Array, x = 0, y = 0): void {
+  const pixels = new Uint32Array(image.data.buffer);
+  for (let row = 0; row * columns < shades.length; row++) {
+    const start = (y + row) * image.width + x;
+    for (let column = 0; column < columns; column++) {
+      pixels[start + column] = map[((STEPS - 1) * shades[row * columns + column]! + 0.5) | 0]!;
+    }
+  }
 }

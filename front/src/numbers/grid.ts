@@ -44,7 +44,8 @@ export function shades({ data, columns }: Matrix, scale: Scale): Float32Array {
     const most = largest(data, start, start + width);
     if (most <= 0) continue;
     for (let cell = start; cell < start + width; cell++) {
-      found[cell] = Math.min(1, Math.max(0, data[cell]! / most));
+      const share = data[cell]! / most;
+      found[cell] = share > 1 ? 1 : share > 0 ? share : 0;
     }
   }
   return found;

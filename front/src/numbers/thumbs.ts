@@ -24,7 +24,8 @@ export function thumbs(scene: Scene, state: State): Thumbs {
     const [height, width] = site.header.thumbs.size;
     return Array.from({ length: site.heads }, (_, head): Thumb => {
       const part = levels.subarray(head * height * width, (head + 1) * height * width);
-      const data = Float32Array.from(part, (level) => LEVELS[level]!);
+      const data = new Float32Array(part.length);
+      for (let cell = 0; cell < part.length; cell++) data[cell] = LEVELS[part[cell]!]!;
       const strong = shades({ rows: height, columns: width, data }, state.scale);
       return { site, head, height, width, shades: strong };
     });

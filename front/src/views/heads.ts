@@ -1,11 +1,11 @@
 /** All layers x heads as small maps in one glance. */
 import { checkSaid, say } from "../captions";
-import { paint } from "../colours";
 import { h } from "../dom";
 import { SIGNS } from "../findings";
 import type { Drawing, Look } from "../look";
 import { thumbs, type Thumb } from "../numbers/thumbs";
 import type { Site } from "../scene";
+import { Sheet } from "./sheet";
 
 const KINDS = ["encoder", "decoder", "cross", "aggregate"];
 
@@ -36,6 +36,7 @@ export class HeadsView implements Drawing {
     const named = rows.some((row) => row[0]!.site.header.numbers !== null) || kind === "aggregate";
     const grid = h("div", { class: "layers" }, named ? lines : [ruler, ...lines]);
     grid.style.setProperty("--heads", String(Math.max(most, 4)));
+    new Sheet(rows, look.colours).under(grid, [...grid.querySelectorAll<HTMLElement>(".tile")]);
     return h("section", { class: `kind ${kind}` }, [title, grid]);
   }
 
@@ -51,8 +52,6 @@ export class HeadsView implements Drawing {
 
   private tile(look: Look, site: Site, thumb: Thumb): HTMLElement {
     const { head } = thumb;
-    const canvas = document.createElement("canvas");
-    paint(canvas, thumb.shades, thumb.width, look.colours.weights);
     const { state, language } = look;
     const number = site.number(head);
     const badges = site.badges(head);
@@ -64,7 +63,7 @@ export class HeadsView implements Drawing {
     return h(
       "button",
       { type: "button", class: here ? "tile here" : "tile", "aria-label": label.join(" "), "data-head": `${site.name} ${head}` },
-      [canvas, numbered, tags],
+      [numbered, tags],
       {
         click: () => look.change({ view: "heatmap", site: site.name, head, ...stillPinned(look, site) }),
         pointermove: (event) => look.tip.show(event, label),

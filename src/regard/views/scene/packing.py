@@ -22,6 +22,7 @@ from regard.views.scene.values import Picture, Scene, Site, Traced
 
 FORMAT, VERSION = "regard scene", 1
 TOGETHER = 1 << 17  # weights of heads that are computed at once
+MANY = 1 << 19  # weights of all heads that are worth a second thread
 DETAIL = 256  # cells on a side of a map of largest weights
 Json = dict[str, Any]
 
@@ -78,11 +79,11 @@ def _workers(scene: Scene) -> Iterator[Executor]:
     """Threads in which torch computes alone: it is heads that are done side by side.
 
     A head is many small steps, and a team of threads for each would wait more than it works. Of
-    small maps the steps are so small that even a second thread would only be waited for.
+    few small maps there is so little to do that even a second thread would only be waited for.
     """
     usual = torch.get_num_threads()
     sites = [site for each in scene.traces for site in each.sites]
-    large = any(len(site.rows) * len(site.columns) >= SMALL for site in sites)
+    large = sum(site.heads * len(site.rows) * len(site.columns) for site in sites) >= MANY
     try:
         with _team(usual) if large else _Here() as pool:
             yield pool
