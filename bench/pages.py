@@ -104,7 +104,8 @@ def page_rows(effort: Effort) -> Iterator[Row]:
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             case = contenders(folder, size, watched(size.layers, size.tokens))
-            timings = compare(case, 3, seconds=60 * effort.seconds, check=False)
+            rounds = 15 if size is SHORT else 3
+            timings = compare(case, rounds, seconds=60 * effort.seconds, check=False)
             sizes = {each: _bytes(folder / f"{each}.html") for each in case}
             yield from _size_rows(size, sizes, timings.failures)
             targets = {BERTVIZ: Target(10, at_least=True), INSPECTUS: Target(1.0)}

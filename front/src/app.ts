@@ -112,11 +112,11 @@ export class App {
       window.addEventListener("hashchange", () => this.reread());
       window.addEventListener("popstate", () => this.reread());
     }
-    let wide = this.root.clientWidth;
+    let wide: number | null = null; // to ask for it now would lay out a page that is not built yet
     new ResizeObserver(() => {
-      if (this.root.clientWidth === wide) return;
+      const before = wide;
       wide = this.root.clientWidth;
-      this.drawings.get(this.state.view)?.resize?.();
+      if (before !== null && before !== wide) this.drawings.get(this.state.view)?.resize?.();
     }).observe(this.root);
     this.help.addEventListener("click", (event) => event.target === this.help && this.help.close());
   }

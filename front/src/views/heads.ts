@@ -11,6 +11,7 @@ const KINDS = ["encoder", "decoder", "cross", "aggregate"];
 
 export class HeadsView implements Drawing {
   readonly element = h("div", { class: "heads" });
+  private readonly labels = new WeakMap<HTMLElement, string[]>();
 
   show(look: Look): string {
     const found = thumbs(look.scene, look.state);
@@ -36,7 +37,7 @@ export class HeadsView implements Drawing {
     const named = rows.some((row) => row[0]!.site.header.numbers !== null) || kind === "aggregate";
     const grid = h("div", { class: "layers" }, named ? lines : [ruler, ...lines]);
     grid.style.setProperty("--heads", String(Math.max(most, 4)));
-    new Sheet(rows, look.colours).under(grid, [...grid.querySelectorAll<HTMLElement>(".tile")]);
+    this.listen(look, grid, rows);
     return h("section", { class: `kind ${kind}` }, [title, grid]);
   }
 
@@ -60,16 +61,33 @@ export class HeadsView implements Drawing {
     const here = site.name === (state.site ?? "") && head === state.head;
     const tags = badges.length ? h("span", { class: "badges" }, badges.map((each) => badge(look, site, head, each))) : null;
     const numbered = site.header.numbers ? h("span", { class: "number", "aria-hidden": "true" }, [String(number)]) : null;
-    return h(
+    const tile = h(
       "button",
       { type: "button", class: here ? "tile here" : "tile", "aria-label": label.join(" "), "data-head": `${site.name} ${head}` },
       [numbered, tags],
-      {
-        click: () => look.change({ view: "heatmap", site: site.name, head, ...stillPinned(look, site) }),
-        pointermove: (event) => look.tip.show(event, label),
-        pointerleave: () => look.tip.hide(),
-      },
     );
+    this.labels.set(tile, label);
+    return tile;
+  }
+
+  /** What a tile does; the grid listens for all of them. */
+  private listen(look: Look, grid: HTMLElement, rows: Thumb[][]): void {
+    const tiles = [...grid.querySelectorAll<HTMLElement>(".tile")];
+    const thumbs = rows.flat();
+    const under = (event: Event): number => tiles.indexOf((event.target as Element).closest<HTMLElement>(".tile")!);
+    grid.addEventListener("click", (event) => {
+      const thumb = thumbs[under(event)];
+      if (!thumb) return;
+      const { site, head } = thumb;
+      look.change({ view: "heatmap", site: site.name, head, ...stillPinned(look, site) });
+    });
+    grid.addEventListener("pointermove", (event) => {
+      const tile = tiles[under(event)];
+      if (tile) look.tip.show(event, this.labels.get(tile)!);
+      else look.tip.hide();
+    });
+    grid.addEventListener("pointerleave", () => look.tip.hide());
+    new Sheet(rows, look.colours).under(grid, tiles);
   }
 }
 
