@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from rich.cells import cell_len
 from rich.console import Console
 
 from regard.cli.output import as_text
@@ -23,6 +24,7 @@ from regard.types import Trace
 from regard.types.finding import SEVERITIES, Finding
 from regard.views import report
 from regard.views.captions import WORDS, say, spoken
+from regard.views.wrapping import wrapped
 
 _BATCH = 16  # texts that are read together; what is written is written one by one
 _FIRST = 2  # findings of one check that are told without --all
@@ -176,7 +178,8 @@ def _print_short(findings: Sequence[Finding], console: Console, lang: str) -> No
         line = say(
             lang, [("finding.named", {"name": severity, "text": spoken(each, lang).sentence})]
         )
-        console.print(line, markup=False, highlight=False)
+        for part in wrapped(line, console.width, cell_len):
+            console.print(part, markup=False, highlight=False, no_wrap=True)
     if not findings:
         console.print(WORDS[lang]["report.none"], markup=False, highlight=False)
 
