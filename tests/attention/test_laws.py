@@ -45,7 +45,8 @@ def test_weights_are_not_negative_and_sum_to_one(name):
 def test_weights_that_are_said_not_to_sum_to_one_do_not(name):
     case = Case(name)
     sums = case.weights(case.inputs()).sum(-1)
-    assert (sums - 1).abs().max() > 0.1
+    assert (sums < 1).all()
+    assert sums.min() < 0.9
 
 
 @pytest.mark.parametrize("name", obeying("masked key"))

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -5,6 +7,7 @@ import regard
 from diagnosis.faults import CROSS, ENCODER, TEXTS, at, diagnosed, in_head, the_one
 from regard.diagnosis import CHECKS, diagnose
 from regard.types import Trace
+from traces import a_trace
 
 
 def test_a_copied_head_is_redundant_and_no_alarm():
@@ -26,6 +29,12 @@ def test_two_heads_that_are_alike_are_no_collapsed_layer():
     checks = [CHECKS[name] for name in ("collapsed", "redundant")]
     found = diagnose(Trace.from_weights(weights, list("abcdefghijk")), checks=checks)
     assert [each.check for each in found] == ["redundant"]
+
+
+def test_maps_that_keep_nothing_to_compare_say_nothing():
+    (bare,) = (each for each in a_trace() if each.site == "h.2")
+    trace = Trace(a_trace().streams, (replace(bare, atlas=None),))
+    assert diagnose(trace, checks=[CHECKS["redundant"], CHECKS["collapsed"]]) == []
 
 
 def test_heads_of_which_an_atlas_alone_was_kept_are_not_compared():
