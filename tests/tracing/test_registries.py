@@ -41,7 +41,7 @@ def without(monkeypatch):
 
     def run(*args):
         with monkeypatch.context() as patch:
-            module = sys.modules["regard.tracing.watch"]
+            module = sys.modules["regard.tracing.block"]
             patch.setattr(module, "registries", contextlib.nullcontext)
             return watched(*args)
 

@@ -1,7 +1,7 @@
 """`watch`: one line around a model that is run, and what it looked at is there afterwards."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from typing import overload
 
 from torch import nn
@@ -10,17 +10,13 @@ from regard.errors import InputError
 from regard.kernels import What
 from regard.tracing.assembly.told import Notes, Told
 from regard.tracing.assembly.traces import assemble
+from regard.tracing.block import watching
 from regard.tracing.calls.choosing import Choice
 from regard.tracing.calls.choosing import What as Chosen
 from regard.tracing.calls.editing import Editor
 from regard.tracing.calls.edits import Editing
 from regard.tracing.calls.keeping import Form, Keep
-from regard.tracing.calls.nested import as_if_nested
 from regard.tracing.calls.wishes import Wishes
-from regard.tracing.mode import Watcher
-from regard.tracing.registries.entering import registries
-from regard.tracing.sites import Sites
-from regard.tracing.uncompiled import uncompiled
 from regard.types import Trace
 
 
@@ -94,14 +90,8 @@ def watch(
     wishes = Wishes(
         What(top=top, atlas=atlas), Choice.of(what), Keep.of(keep), Editor(edit), beside
     )
-    watched, sites = Watched(), Sites(model)
-    watcher = Watcher(sites, wishes)
-    with ExitStack() as stack:
-        stack.enter_context(uncompiled())
-        stack.enter_context(registries())
-        stack.enter_context(as_if_nested(sites.encoders))
-        stack.enter_context(sites)
-        stack.enter_context(watcher)
+    watched = Watched()
+    with watching(model, wishes) as watcher:
         yield watched
     follower = watcher.follower
     notes = Notes(watched.told, follower.grids, tuple(follower.gaps))
