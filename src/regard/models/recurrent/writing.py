@@ -1,5 +1,6 @@
 """What a text written step by step by a recurrent decoder has in common, whatever it looks at."""
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -49,7 +50,7 @@ class RecurrentState:
         return RecurrentState(self.hidden.select(rows), self.memory.select(rows), self.length)
 
 
-class RecurrentWriter(Pretrained):
+class RecurrentWriter(Pretrained, ABC):
     """A recurrent decoder that looks at what an encoder made of the source."""
 
     config: DecoderConfig
@@ -68,9 +69,9 @@ class RecurrentWriter(Pretrained):
         self.output = None if config.tie_embeddings else nn.Linear(config.width, config.written)
         self.dropout = nn.Dropout(config.dropout)
 
+    @abstractmethod
     def encode(self, source: Any, attention_mask: Tensor | None) -> Encoded:
         """What the decoder looks at."""
-        raise NotImplementedError
 
     def generate(
         self, input_ids: Any, attention_mask: Tensor | None = None, **settings: Any
