@@ -1,6 +1,5 @@
 """`regard diagnose`: what is wrong with a model's attention, in sentences with numbers."""
 
-from pathlib import Path
 from typing import Any
 
 import click
@@ -19,12 +18,7 @@ Examples:
 @click.command(epilog=_EXAMPLES)
 @click.argument("model", metavar="MODEL|TRACE", shell_complete=options.model_names)
 @click.argument("texts", metavar="[TEXT|TRACE]...", nargs=-1)
-@click.option(
-    "--file",
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="Take the lines of this file, UTF-8; - is stdin.",
-)
+@options.file("--file", "Take the lines of this file, UTF-8; - is stdin.")
 @click.option("--limit", type=click.IntRange(1), help="Take the first so many texts only.")
 @click.option(
     "--deep",

@@ -34,18 +34,8 @@ _LANGUAGES = ("zh", "13a", "char", "ja-mecab", "none")
     help="How sacrebleu splits the target into words. [guessed from the target]",
 )
 @click.option("--by-length", is_flag=True, help="Also chrF by the length of the source.")
-@click.option(
-    "--gold",
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="Links by hand: alignment error rate of the model's attention.",
-)
-@click.option(
-    "--peaks",
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="Links of some words: how often the largest weight is right.",
-)
+@options.file("--gold", "Links by hand: alignment error rate of the model's attention.")
+@options.file("--peaks", "Links of some words: how often the largest weight is right.")
 @click.option("--one-based", is_flag=True, help="The links count words from 1.")
 @click.option("--reverse", is_flag=True, help="DATA and links have the target first.")
 @options.out

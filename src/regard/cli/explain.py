@@ -1,6 +1,5 @@
 """`regard explain`: the three steps of attention on a text, number by number."""
 
-from pathlib import Path
 from typing import Any
 
 import click
@@ -26,11 +25,9 @@ Examples:
     help="A name of `regard mechanisms`.",
 )
 @click.option("--mask", type=click.Choice(["causal"]), help="causal: no word sees a later one.")
-@click.option(
+@options.file(
     "--vectors",
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="Word vectors in word2vec's text format, UTF-8: a first line `count dim` or none, then "
+    "Word vectors in word2vec's text format, UTF-8: a first line `count dim` or none, then "
     "`word v1 v2 ...` on each line.",
 )
 @click.option(

@@ -1,6 +1,5 @@
 """`regard look`: what a model writes for a text, and where it looked while it wrote."""
 
-from pathlib import Path
 from typing import Any
 
 import click
@@ -23,18 +22,8 @@ Examples:
 @click.command(epilog=_EXAMPLES)
 @click.argument("text", metavar="[TEXT|PICTURE|TRACE]", required=False)
 @options.model
-@click.option(
-    "--file",
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="Read the whole text of this file, UTF-8; - is stdin.",
-)
-@click.option(
-    "--trace",
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="Draw this saved trace; no model runs.",
-)
+@options.file("--file", "Read the whole text of this file, UTF-8; - is stdin.")
+@options.file("--trace", "Draw this saved trace; no model runs.")
 @click.option(
     "--view", type=click.Choice(_VIEWS), help="The kind of picture. [heatmap; of pictures, image]"
 )

@@ -1,7 +1,9 @@
 """The options that several commands share: of one name, they mean the same everywhere."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
@@ -9,6 +11,7 @@ from click.shell_completion import CompletionItem
 from regard.cli.language import LANGUAGES
 
 ZOO = Path(__file__).parents[1] / "zoo"
+Command = TypeVar("Command", bound=Callable[..., Any])
 _SEEDS = click.IntRange(0, (1 << 32) - 1)
 
 
@@ -31,12 +34,13 @@ model = click.option(
     help="A shipped name, a folder, or a name on the hub. [a shipped one]",
 )
 
-out = click.option(
-    "--out",
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="Write to this file instead of the terminal.",
-)
+
+def file(name: str, said: str) -> Callable[[Command], Command]:
+    """An option that names a file."""
+    return click.option(name, metavar="FILE", type=click.Path(path_type=Path), help=said)
+
+
+out = file("--out", "Write to this file instead of the terminal.")
 
 language = click.option(
     "--lang",

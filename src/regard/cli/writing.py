@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from functools import reduce
-from pathlib import Path
 
 import click
 
@@ -10,12 +9,7 @@ from regard.cli import options
 
 _OPTIONS = (
     options.model,
-    click.option(
-        "--file",
-        metavar="FILE",
-        type=click.Path(path_type=Path),
-        help="Take the lines of this file, UTF-8; - is stdin.",
-    ),
+    options.file("--file", "Take the lines of this file, UTF-8; - is stdin."),
     click.option(
         "--int8", is_flag=True, help="Keep large matrices in eight bits: lighter, faster."
     ),
