@@ -21,7 +21,7 @@ from bench.measure import Effort, Row, Table, Target
 from bench.viewers import minilm
 from regard.measures.heads import head_numbers
 from regard.studies.surveying.run import KINDS, TOKENS, survey
-from regard.tracing.tallying.passes import Passes
+from regard.tracing.statistics.corpus import Passes
 
 SENTENCES, AT_ONCE, ROUNDS = 10_000, 500, 2
 WORDS, SPREAD, LONGEST = 19, 9, 60  # words of a sentence, as those of film reviews have

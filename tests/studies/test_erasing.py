@@ -8,7 +8,7 @@ import torch
 from regard.errors import InputError, UnknownNameError
 from regard.studies.erasing import By, Eraser, Erasing, repeated, unseen
 from regard.studies.subject import Subject
-from regard.tracing.capturing.outputs import forward
+from regard.tracing.inputs.example import forward
 from regard.types import Trace
 from studies.tellers import SOUGHT, Finder, reader, tokenizer, translator, writer
 

@@ -9,7 +9,7 @@ from torch import nn
 from regard.errors import InputError, ShapeError
 from regard.studies.objectives import Alike, Given, Said, judge_of, main_tensor, vocabulary_of
 from regard.studies.subject import Subject
-from regard.tracing.capturing.outputs import Prepared, prepare
+from regard.tracing.inputs.example import Prepared, prepare
 from studies.tellers import Finder, reader, tokenizer, translator, writer
 
 TEXT = "we love tea"

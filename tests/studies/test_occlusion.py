@@ -5,7 +5,7 @@ import torch
 
 from regard.studies.erasing import By, Erasing
 from regard.studies.occlusion import irrelevant_focus, occlusion
-from regard.tracing.capturing.outputs import forward
+from regard.tracing.inputs.example import forward
 from studies.tellers import SOUGHT, Distracted, Finder, tokenizer, translator, writer
 
 IDS = {"input_ids": torch.tensor([[5, 2, 7, SOUGHT, 9]])}

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from regard.errors import InputError
 from regard.studies.objectives import axis_of_rows
 from regard.studies.subject import tokenizer_of
-from regard.tracing.capturing.outputs import Prepared, forward, prepare
+from regard.tracing.inputs.example import Prepared, forward, prepare
 
 Rows = Float[Tensor, " row"]
 

@@ -12,7 +12,7 @@ from regard.errors import InputError, UnknownNameError
 from regard.studies.objectives import Said
 from regard.studies.subject import Subject, only, path_of, runs, units_of
 from regard.tracing import Call, Edit
-from regard.tracing.capturing.outputs import forward
+from regard.tracing.inputs.example import forward
 
 By = Literal["mask-token", "attention", "delete"]
 Gone = Bool[Tensor, "variant token"]

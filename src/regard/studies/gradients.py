@@ -12,9 +12,9 @@ from torch import Tensor, nn
 
 from regard.errors import InputError
 from regard.tracing import Keep, watch
-from regard.tracing.capturing.feeding import Reader
-from regard.tracing.capturing.outputs import prepare
-from regard.tracing.capturing.running import Run, at_rest, in_range
+from regard.tracing.inputs.example import prepare
+from regard.tracing.inputs.reader import Reader
+from regard.tracing.inputs.runner import Run, at_rest, in_range
 from regard.types import Trace
 
 Objective = Callable[[Any], Tensor]  # from what a model gives to the number that is asked about

@@ -14,7 +14,7 @@ from regard.studies.objectives import Alike, Judge, Said
 from regard.studies.subject import Subject, only, path_of, runs
 from regard.tracing import Call, Edit
 from regard.tracing.calls.choosing import Choice, What
-from regard.tracing.capturing.outputs import forward
+from regard.tracing.inputs.example import forward
 
 To = Literal["zero", "uniform"]
 Heads = Float[Tensor, " head"]

@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.errors import InputError, ShapeError
-from regard.tracing.capturing.outputs import Prepared
+from regard.tracing.inputs.example import Prepared
 
 Objective = Callable[[Any], Tensor]  # from what a model gives to one number of each example
 Places = Int[Tensor, "variant token"]  # the row of each token in the output, -1 where it is erased

@@ -15,7 +15,7 @@ from regard.studies.subject import Subject
 from regard.tracing import Call, Edit, knock_out
 from regard.tracing.calls.choosing import Choice
 from regard.tracing.calls.edits import At, Editing, Sites, check_heads
-from regard.tracing.capturing.outputs import look
+from regard.tracing.inputs.example import look
 from regard.types import Trace
 
 __all__ = ["Trial", "backwards_only", "knock_out", "softened", "trial"]

@@ -14,7 +14,7 @@ from regard.measures.heads import distance_profile
 from regard.measures.repeats import repeated
 from regard.studies.objectives import axis_of_rows, vocabulary_of
 from regard.studies.subject import tokenizer_of
-from regard.tracing.capturing.outputs import OTHERS, look, prepare
+from regard.tracing.inputs.example import OTHERS, look, prepare
 from regard.types import Trace
 
 Scores = Float[Tensor, "sequence head"]

@@ -19,7 +19,7 @@ from regard.studies.objectives import (
     judge_of,
     main_tensor,
 )
-from regard.tracing.capturing.outputs import Prepared, look, prepare
+from regard.tracing.inputs.example import Prepared, look, prepare
 from regard.types import AttentionMap, Tokens, Trace
 
 TOGETHER = 32  # variants that are run as one batch

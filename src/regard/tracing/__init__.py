@@ -4,7 +4,7 @@ from regard.tracing.calls import describe as _describe  # noqa: F401  registers 
 from regard.tracing.calls import flex as _flex  # noqa: F401  registers flex_attention's
 from regard.tracing.calls.edits import Call, Edit, knock_out, patch, uniform
 from regard.tracing.calls.keeping import Keep
-from regard.tracing.capturing.capture import capture
+from regard.tracing.capture import capture
 from regard.tracing.watch import Watched, watch
 
 __all__ = [

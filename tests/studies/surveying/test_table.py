@@ -3,8 +3,8 @@ import torch
 
 from regard.errors import InputError
 from regard.studies.surveying.table import Survey, from_rows
-from regard.tracing.tallying.moments import Moments
-from regard.tracing.tallying.tally import Tally
+from regard.tracing.statistics.collect import Tally
+from regard.tracing.statistics.moments import Moments
 
 MEASURES, HEADS = ("entropy", "evenness", "on_self"), 5
 

@@ -13,8 +13,8 @@ import torch
 
 from regard.errors import FileError, InputError
 from regard.studies.surveying.table import COUNT, Survey, from_rows
-from regard.tracing.tallying.moments import Moments
-from regard.tracing.tallying.tally import Tally
+from regard.tracing.statistics.collect import Tally
+from regard.tracing.statistics.moments import Moments
 
 FORMAT = "regard survey 1"
 _NUMBERS = ("head", "examples", "rows")

@@ -16,9 +16,9 @@ from regard.studies.surveying.files import from_json, to_json
 from regard.studies.surveying.sharing import Ranks
 from regard.studies.surveying.state import Keeper, State, digested, fingerprint
 from regard.studies.surveying.table import Survey
-from regard.tracing.tallying.passes import Group, Passes
-from regard.tracing.tallying.reading import Kinds
-from regard.tracing.tallying.tally import Tallied
+from regard.tracing.statistics.collect import Tallied
+from regard.tracing.statistics.corpus import Group, Passes
+from regard.tracing.statistics.texts import Kinds
 
 TOKENS = 2048  # that are run together if none says otherwise
 PORTION = 2048  # texts that are read, and ordered by their lengths, at a time

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 
 from regard.errors import InputError
-from regard.tracing.tallying.moments import Moments
-from regard.tracing.tallying.tally import Tally
+from regard.tracing.statistics.collect import Tally
+from regard.tracing.statistics.moments import Moments
 
 SPREAD = "_sd"  # what a column of spreads ends with
 COUNT = "_n"  # and one of how many examples have the number, where it is not all of them

@@ -10,8 +10,8 @@ from torch import nn
 import regard
 from regard.errors import InputError
 from regard.measures.heads import head_numbers
-from regard.tracing.tallying.moments import Moments
-from regard.tracing.tallying.tally import Tallied, Tally, tally
+from regard.tracing.statistics.collect import Tallied, Tally, tally
+from regard.tracing.statistics.moments import Moments
 from regard.types import Trace
 from tracing.hands import FORMS, HEADS, LENGTH, Layer, an_input
 

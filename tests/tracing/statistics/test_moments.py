@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from regard.tracing.tallying.moments import Moments
+from regard.tracing.statistics.moments import Moments
 
 EXAMPLES, MEASURES, HEADS = 7, 3, 5
 

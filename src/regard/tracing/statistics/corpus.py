@@ -8,12 +8,12 @@ import torch
 from torch import nn
 
 from regard.errors import InputError
-from regard.tracing.capturing.encodings import Text
-from regard.tracing.capturing.feeding import Kind
-from regard.tracing.capturing.running import Batch, Run, at_rest, in_range
-from regard.tracing.tallying.reading import Kinds, Row, Texts, padded
-from regard.tracing.tallying.sides import TokenKinds
-from regard.tracing.tallying.tally import Tallied, tally
+from regard.tracing.inputs.encodings import Text
+from regard.tracing.inputs.reader import Kind
+from regard.tracing.inputs.runner import Batch, Run, at_rest, in_range
+from regard.tracing.statistics.collect import Tallied, tally
+from regard.tracing.statistics.streams import TokenKinds
+from regard.tracing.statistics.texts import Kinds, Row, Texts, padded
 
 _LIMITS = ("max_position_embeddings", "n_positions", "max_positions")  # what configs call it
 _ANY = 1 << 20  # tokenizers that know no limit tell a number beyond all texts

@@ -1,6 +1,6 @@
 import pytest
 
-from regard.tracing.capturing.spelling import Spelling, boundary, spell, visible
+from regard.tracing.inputs.spelling import Spelling, boundary, spell, visible
 from tracing import readers
 
 PLAIN = Spelling()

@@ -5,8 +5,8 @@ from regard.errors import InputError
 from regard.masks import padding
 from regard.tracing.assembly.stacking import Stack
 from regard.tracing.calls.seen import Seen
-from regard.tracing.tallying import sides as module
-from regard.tracing.tallying.sides import sides_of, told_sides
+from regard.tracing.statistics import streams as module
+from regard.tracing.statistics.streams import sides_of, told_sides
 
 LENGTH, PADDING = 5, 3
 REAL = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 0, 0, 0]]).bool()

@@ -19,10 +19,10 @@ from regard.tracing.block import watching
 from regard.tracing.calls.keeping import Keep
 from regard.tracing.calls.seen import Seen
 from regard.tracing.calls.wishes import Wishes
-from regard.tracing.tallying.moments import Moments
-from regard.tracing.tallying.numbers import LAST, MEASURES, example_numbers
-from regard.tracing.tallying.rows import Rows
-from regard.tracing.tallying.sides import TokenKinds, sides_of, told_sides
+from regard.tracing.statistics.moments import Moments
+from regard.tracing.statistics.numbers import LAST, MEASURES, example_numbers
+from regard.tracing.statistics.rows import Rows
+from regard.tracing.statistics.streams import TokenKinds, sides_of, told_sides
 from regard.types import Gap
 from regard.types.maps import Kind
 
@@ -129,7 +129,7 @@ def tally(model: nn.Module, kinds: Sequence[str] = ()) -> Iterator[Tallied]:
     """Sum up what the heads of a model do while it runs a batch, without a trace of any example.
 
     >>> import torch
-    >>> from regard.tracing.tallying.tally import tally
+    >>> from regard.tracing.statistics.collect import tally
     >>> attention = torch.nn.MultiheadAttention(8, 2, batch_first=True).eval()
     >>> x = torch.randn(3, 5, 8)
     >>> with torch.no_grad(), tally(attention) as seen:

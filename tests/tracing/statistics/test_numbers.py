@@ -1,8 +1,8 @@
 import pytest
 import torch
 
-from regard.tracing.tallying.numbers import LAST, MEASURES, example_numbers, mean_over
-from tracing.tallying.test_rows import HEADS, of, weights
+from regard.tracing.statistics.numbers import LAST, MEASURES, example_numbers, mean_over
+from tracing.statistics.test_rows import HEADS, of, weights
 
 ACROSS = ("distance", "locality", "on_self", "on_previous", "on_next", "on_future")
 

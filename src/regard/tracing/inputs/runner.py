@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from regard.errors import InputError
 from regard.tracing.assembly.told import Told
-from regard.tracing.capturing.decoding import decode
-from regard.tracing.capturing.feeding import Feed, Kind, Reader, Side
+from regard.tracing.inputs.generation import decode
+from regard.tracing.inputs.reader import Feed, Kind, Reader, Side
 from regard.tracing.watch import watch
 from regard.types import Tokens, Trace
 

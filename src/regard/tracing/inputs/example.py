@@ -12,9 +12,9 @@ from regard.errors import InputError
 from regard.tracing.assembly.told import Told
 from regard.tracing.calls.choosing import What
 from regard.tracing.calls.edits import Editing
-from regard.tracing.capturing.decoding import decode
-from regard.tracing.capturing.feeding import Reader
-from regard.tracing.capturing.running import Batch, Run, at_rest, in_range
+from regard.tracing.inputs.generation import decode
+from regard.tracing.inputs.reader import Reader
+from regard.tracing.inputs.runner import Batch, Run, at_rest, in_range
 from regard.tracing.watch import watch
 from regard.types import Tokens, Trace
 
@@ -59,7 +59,7 @@ def prepare(
     A decoder with an encoder follows the target text, or what it writes by itself, greedily.
 
     >>> import torch
-    >>> from regard.tracing.capturing.outputs import prepare
+    >>> from regard.tracing.inputs.example import prepare
     >>> model = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
     >>> prepare(model, None, {"src": torch.randn(1, 5, 8)}).tokens
     Tokens(0 .. 4)
@@ -98,7 +98,7 @@ def forward(
 
     >>> import torch
     >>> from regard.tracing import knock_out
-    >>> from regard.tracing.capturing.outputs import forward
+    >>> from regard.tracing.inputs.example import forward
     >>> attention = torch.nn.MultiheadAttention(8, 2, bias=False, batch_first=True)
     >>> sides = dict.fromkeys(["query", "key", "value"], torch.randn(1, 5, 8))
     >>> forward(attention, sides, edit=knock_out("*"))[0].abs().max()

@@ -3,7 +3,7 @@ from types import SimpleNamespace
 import torch
 from torch import nn
 
-from regard.tracing.capturing.decoding import decode
+from regard.tracing.inputs.generation import decode
 
 
 class Own(nn.Module):

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from regard.errors import InputError, ShapeError
-from regard.tracing.capturing.encodings import Text
-from regard.tracing.capturing.labels import Labels
+from regard.tracing.inputs.encodings import Text
+from regard.tracing.inputs.token_names import Labels
 from regard.types import Tokens
 
 Side = Literal["left", "right"]

@@ -4,9 +4,9 @@ import torch
 from regard.masks import causal, padding
 from regard.tracing.assembly.stacking import Stack
 from regard.tracing.calls.seen import Seen
-from regard.tracing.tallying import rows as module
-from regard.tracing.tallying.rows import Rows
-from regard.tracing.tallying.sides import Side
+from regard.tracing.statistics import rows as module
+from regard.tracing.statistics.rows import Rows
+from regard.tracing.statistics.streams import Side
 
 HEADS, LENGTH = 3, 5
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from regard.measures.kinds import token_kinds
-from regard.tracing.tallying.reading import Kinds, Texts
+from regard.tracing.statistics.texts import Kinds, Texts
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")

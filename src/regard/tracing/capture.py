@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from regard.errors import InputError, UnknownNameError
-from regard.tracing.capturing.feeding import Reader
-from regard.tracing.capturing.running import Batch, Run
+from regard.tracing.inputs.reader import Reader
+from regard.tracing.inputs.runner import Batch, Run
 from regard.tracing.watch import watch
 from regard.types import Trace
 

@@ -7,7 +7,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from regard.tracing.assembly.calling import kind_of
-from regard.tracing.tallying.rows import Rows
+from regard.tracing.statistics.rows import Rows
 
 MEASURES = (
     "entropy",

@@ -18,7 +18,7 @@ class Moments:
     counted for that number.
 
     >>> import torch
-    >>> from regard.tracing.tallying.moments import Moments
+    >>> from regard.tracing.statistics.moments import Moments
     >>> one, other = (Moments.of(torch.tensor(each)[:, None, None]) for each in ([1.0, 3.0], [5.0]))
     >>> (one + other).mean.item(), (one + other).spread.item()
     (3.0, 2.0)

@@ -11,8 +11,8 @@ from torch import nn
 import regard
 from regard.errors import InputError
 from regard.measures.heads import head_numbers
-from regard.tracing.tallying.passes import Passes
-from tracing.tallying.test_reading import KINDS
+from regard.tracing.statistics.corpus import Passes
+from tracing.statistics.test_texts import KINDS
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")

@@ -9,9 +9,9 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from regard.tracing.capturing.encodings import Text
-from regard.tracing.capturing.feeding import Feed, Kind, Reader, Side
-from regard.tracing.capturing.labels import Labels
+from regard.tracing.inputs.encodings import Text
+from regard.tracing.inputs.reader import Feed, Kind, Reader, Side
+from regard.tracing.inputs.token_names import Labels
 from regard.types import Tokens
 
 _MASK, _SPECIAL = "attention_mask", "special_tokens_mask"
@@ -158,7 +158,7 @@ def _row(sorter: Sorter, encoding: Mapping[str, Any], number: int) -> Row:
 def padded(rows: Sequence[Sequence[int]], fill: int) -> Int[Tensor, "row column"]:
     """Rows of unequal lengths, filled up at the right.
 
-    >>> from regard.tracing.tallying.reading import padded
+    >>> from regard.tracing.statistics.texts import padded
     >>> padded([[5], [7, 3]], 0).tolist()
     [[5, 0], [7, 3]]
     """

@@ -6,7 +6,7 @@ import torch
 import regard
 from regard.errors import InputError
 from regard.tracing import knock_out
-from regard.tracing.capturing.outputs import forward, look, prepare
+from regard.tracing.inputs.example import forward, look, prepare
 from studies.tellers import reader, tokenizer, translator, writer
 
 TEXT = "we love tea"

@@ -3,7 +3,7 @@ import re
 import pytest
 import torch
 
-from regard.tracing.capturing.labels import Labels
+from regard.tracing.inputs.token_names import Labels
 from regard.types import Tokens
 from tracing import readers
 

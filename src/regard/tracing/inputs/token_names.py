@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from regard.tracing.capturing.encodings import Encoded, Spans, Text, Words
-from regard.tracing.capturing.spelling import Piece, Spelled, Spelling, spell
+from regard.tracing.inputs.encodings import Encoded, Spans, Text, Words
+from regard.tracing.inputs.spelling import Piece, Spelled, Spelling, spell
 from regard.types import Tokens
 
 
