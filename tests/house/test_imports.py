@@ -1,4 +1,4 @@
-"""Packages import in one direction only: the table of docs/architecture.md, read from the source."""
+"""Packages import in one direction only: the table of docs/architecture.md, from the source."""
 
 import ast
 from pathlib import Path
@@ -30,8 +30,8 @@ ALLOWED = {
     "diagnosis": f"studies tracing storage measures types text {FOUNDATION}",
     "views": f"types text {FOUNDATION}",
     "tasks": f"loading models tracing attribution types {FOUNDATION}",
-    "app": f"text masks kernels types storage attention models tracing loading measures attribution "
-    f"studies diagnosis views tasks {FOUNDATION}",
+    "app": f"text masks kernels types storage attention models tracing loading measures "
+    f"attribution studies diagnosis views tasks {FOUNDATION}",
     "cli": f"text masks kernels types storage attention models training tracing loading measures "
     f"attribution studies diagnosis views tasks app {FOUNDATION}",
 }
