@@ -11,7 +11,7 @@ import pages
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 ENGLISH = sorted(page for page in DOCS.rglob("*.md") if not page.name.endswith(".zh.md"))
-OWN = ("articles", "faq", "index", "rooms")
+OWN = ("architecture", "articles", "faq", "index")
 RUN = [
     page
     for page in ENGLISH
@@ -104,9 +104,9 @@ def test_the_pictures_of_the_course_are_those_that_the_script_makes():
     assert there == {f"{each}{ending}.png" for each in known for ending in ("", ".zh")}
 
 
-@pytest.mark.parametrize("page", ["rooms.md", "rooms.zh.md"])
-def test_the_page_of_the_rooms_names_every_room(page):
+@pytest.mark.parametrize("page", ["architecture.md", "architecture.zh.md"])
+def test_the_page_on_the_architecture_names_every_package(page):
     source = ROOT / "src" / "regard"
-    folders = {place.stem for place in source.iterdir() if any(place.glob("*.py"))}
+    packages = {place.stem for place in source.iterdir() if any(place.glob("*.py"))}
     named = re.findall(r"^\| `(\w+)` \|", (DOCS / page).read_text("utf-8"), flags=re.MULTILINE)
-    assert {*named} == folders | {"errors"}
+    assert packages | {"errors"} <= {*named}
