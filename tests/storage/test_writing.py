@@ -28,10 +28,10 @@ def old(tmp_path):
     return path
 
 
-@pytest.mark.parametrize("where", ["_written", "os.fsync"])
+@pytest.mark.parametrize("where", ["storage.writing._written", "files.os.fsync"])
 def test_a_full_disk_leaves_the_old_file_and_nothing_else(old, monkeypatch, where):
     before = old.read_bytes()
-    monkeypatch.setattr(f"regard.storage.writing.{where}", full)
+    monkeypatch.setattr(f"regard.{where}", full)
     with pytest.raises(FileError, match=r"cannot write .*a.trace: No space left on device; what"):
         save_trace(a_trace(), old)
     assert [*old.parent.iterdir()] == [old]

@@ -5,14 +5,14 @@ import os
 import sys
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, TextIO
 
 import click
 
-from regard.errors import FileError
+from regard.files import atomic_file
 
 
 def prepare_streams() -> None:
@@ -68,18 +68,11 @@ def lines_to(out: Path | None) -> Iterator[TextIO | None]:
     if out is None:
         yield None
         return
-    aside = out.with_name(f".{out.name}.{os.getpid()}.part")
-    try:
-        with aside.open("w", encoding="utf-8", newline="\n") as file:
-            yield file
-        aside.replace(out)
-    except FileError:
-        raise
-    except OSError as error:
-        raise FileError(f"cannot write {out}: {error.strerror or error}") from error
-    finally:
-        with suppress(OSError):
-            aside.unlink()
+    with (
+        atomic_file(out) as temporary,
+        temporary.open("w", encoding="utf-8", newline="\n") as file,
+    ):
+        yield file
 
 
 def write_lines(lines: Iterable[str], out: Path | None) -> None:

@@ -1,11 +1,7 @@
 """A tree of plain data and tensors into one file, whole or not at all, a head at a time."""
 
-import os
 import re
-import secrets
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -14,9 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.errors import FileError, InputError
+from regard.errors import InputError
+from regard.files import atomic_file
 from regard.storage.layout import LENGTH, MOST, NAMES, Blob, Header
 
+_ADVICE = "; what was there before is as it was, write to another place or make room"
 LARGE = 1 << 20  # bytes from which a tensor is stored head by head
 BROKEN = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 
@@ -25,7 +23,10 @@ def write(path: Path, tree: Any) -> None:
     """Write the tree; on any failure the file that was there before is as it was."""
     packing = Packing()
     state = packing.packed(tree, "")
-    with _aside(path) as file:
+    with (
+        atomic_file(path, durable=True, advice=_ADVICE) as temporary,
+        temporary.open("xb") as file,
+    ):
         blobs = tuple(packing.blobs)
         text = Header(blobs, state).encoded()
         if len(text) > MOST:
@@ -99,35 +100,3 @@ def _written(file: BinaryIO, tensor: Tensor) -> int:
     numbers = tensor.cpu().contiguous().view(-1).view(torch.uint8).numpy().data
     file.write(numbers)
     return zlib.crc32(numbers)
-
-
-@contextmanager
-def _aside(path: Path) -> Iterator[BinaryIO]:
-    """A new file in the same folder that takes the path's place if all goes well."""
-    target = Path(os.path.realpath(path))
-    aside = target.parent / f".regard-{secrets.token_hex(8)}.part"
-    try:
-        with aside.open("xb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        aside.replace(target)
-        _settle(target.parent)
-    except OSError as error:
-        raise FileError(
-            f"cannot write {path}: {error.strerror or error}; what was there before is as it was, "
-            "write to another place or make room"
-        ) from error
-    finally:
-        with suppress(OSError):
-            aside.unlink()
-
-
-def _settle(folder: Path) -> None:
-    """Let the new name itself survive a power cut, where folders can be synced."""
-    with suppress(OSError):
-        place = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(place)
-        finally:
-            os.close(place)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from regard.errors import FileError, InputError
 from regard.measures import Gold, read_gold
+from regard.unicode import HAN_OR_KANA_CHARACTER
 
-_HAN = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
 _CLOSES = re.compile(r"[.,!?;:%)\]}…’”]+|['’]\w+|n['’]t", re.ASCII)  # stuck to the word before
 _OPENS = frozenset("([{“‘$")  # stuck to the word after
 _BAR = " ||| "
@@ -125,5 +125,10 @@ def _sentence(
                 f"the {len(source)} and {len(target)} words; are the links counted from "
                 f"{1 - first}, or the other way round?"
             )
-    spaced = (not _HAN.search("".join(source)), not _HAN.search("".join(target)))
+    spaced = (_has_spaces(source), _has_spaces(target))
     return Sentence(tuple(source), tuple(target), gold, spaced)
+
+
+def _has_spaces(words: Sequence[str]) -> bool:
+    """True if the words are of a language that writes spaces between them, unlike Chinese."""
+    return not HAN_OR_KANA_CHARACTER.search("".join(words))

@@ -6,7 +6,6 @@ checkpoint is one.
 """
 
 import json
-import os
 import re
 import shutil
 from collections.abc import Mapping, Sequence
@@ -20,6 +19,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from regard.errors import FileError
+from regard.files import atomic_folder
 
 _NAME = re.compile(r"step-(\d{8})")
 _PARTS = ("model.safetensors", "optimizer.safetensors", "state.json")
@@ -40,20 +40,16 @@ class Checkpoint:
 def save_checkpoint(checkpoint: Checkpoint, folder: Path) -> Path:
     """Write a checkpoint into the folder of them; gives its own folder."""
     path = folder / f"step-{checkpoint.step:08d}"
-    aside = folder / f".{path.name}.{os.getpid()}"
+    state = {"step": checkpoint.step, **checkpoint.state}
     try:
-        shutil.rmtree(aside, ignore_errors=True)
-        aside.mkdir(parents=True)
-        for name, part in zip(_PARTS, (checkpoint.model, checkpoint.optimizer), strict=False):
-            save_file({key: each.detach().contiguous() for key, each in part.items()}, aside / name)
-        (aside / _PARTS[2]).write_text(json.dumps({"step": checkpoint.step, **checkpoint.state}))
-        for name in _PARTS:
-            _settle(aside / name)
-        if path.exists():
-            shutil.rmtree(path)
-        aside.rename(path)
+        with atomic_folder(path) as temporary:
+            for name, tensors in zip(
+                _PARTS, (checkpoint.model, checkpoint.optimizer), strict=False
+            ):
+                contiguous = {key: each.detach().contiguous() for key, each in tensors.items()}
+                save_file(contiguous, temporary / name)
+            (temporary / _PARTS[2]).write_text(json.dumps(state))
     except (OSError, SafetensorError) as error:
-        shutil.rmtree(aside, ignore_errors=True)
         raise FileError(
             f"cannot write the checkpoint {str(path)!r} ({_reason(error)}); earlier ones are "
             "untouched: make room and run again to go on from the newest"
@@ -122,15 +118,6 @@ def generators() -> list[int]:
     """Where torch's random numbers are, as bytes."""
     found: list[int] = torch.get_rng_state().tolist()
     return found
-
-
-def _settle(path: Path) -> None:
-    """Wait until the file is on disk: a rename must not come before its content."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _reason(error: Exception) -> str:

@@ -1,7 +1,6 @@
 """`evaluate`: how well a finished model translates or continues, on pairs or texts."""
 
 import math
-import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -17,12 +16,11 @@ from regard.training.recipe import Data, Recipe
 from regard.training.scoring import score
 from regard.training.tasks import LanguageModelling, Translation, held_loss
 from regard.training.translating import written
+from regard.unicode import HAN_CHARACTER, KANA_CHARACTER
 
 EDGES = (5, 10, 15, 20, 30)  # of the source's length in words, where a stretch ends
 
 _TOKENS = 4096  # of a batch whose loss is taken
-_HAN = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
-_KANA = re.compile("[\u3040-\u30ff]")
 
 
 @dataclass(frozen=True)
@@ -107,14 +105,15 @@ def evaluate_texts(model: Any, texts: Sequence[str], *, longest: int = 512) -> L
 def tokenizer_for(references: Sequence[str]) -> str:
     """The tokenizer of sacrebleu that fits: zh for Chinese, characters for Japanese, else 13a."""
     text = "".join(references)
-    if len(_HAN.findall(text)) < len(references):  # fewer than one a sentence: names and quotes
+    # Fewer than one Chinese character per sentence are names and quotations in another language.
+    if len(HAN_CHARACTER.findall(text)) < len(references):
         return "13a"
-    return "char" if len(_KANA.findall(text)) > len(references) else "zh"
+    return "char" if len(KANA_CHARACTER.findall(text)) > len(references) else "zh"
 
 
 def length(text: str) -> int:
     """The words of a text; of Chinese its characters."""
-    return len(_HAN.findall(text)) + len(_HAN.sub(" ", text).split())
+    return len(HAN_CHARACTER.findall(text)) + len(HAN_CHARACTER.sub(" ", text).split())
 
 
 def _loss(model: Any, pairs: Sequence[Pair]) -> float:

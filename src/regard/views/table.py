@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from regard.errors import FileError, InputError, UnknownNameError
+from regard.errors import InputError, UnknownNameError
+from regard.files import atomic_file
 from regard.views.colours import dark, is_dim, light
 
 Measured = tuple[float, float | None]  # a mean, and its spread if it has one
@@ -157,14 +158,8 @@ class Table:
     def save(self, path: str | Path) -> Path:
         """Write the page, whole or not at all."""
         path = Path(path)
-        aside = path.with_name(f".{path.name}.part")
-        try:
-            aside.write_text(self.html(), encoding="utf-8", errors="replace")
-            aside.replace(path)
-        except OSError as error:
-            raise FileError(f"cannot write {path}: {error.strerror or error}") from error
-        finally:
-            aside.unlink(missing_ok=True)
+        with atomic_file(path) as temporary:
+            temporary.write_text(self.html(), encoding="utf-8", errors="replace")
         return path
 
     def _head(self, place: int) -> str:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from regard.errors import FileError, InputError
+from regard.files import atomic_file
 from regard.views.numbers import Numbers, numbers
 from regard.views.page import write_page
 from regard.views.scene import Packed, Scene, pack, unpack
@@ -139,7 +140,5 @@ def _write_json(path: Path, packed: Packed, state: State) -> None:
         "state": state.to_json(),
         "blobs": [base64.b64encode(blob).decode() for blob in packed.blobs],
     }
-    try:
-        path.write_text(json.dumps(data, indent=1), "utf-8")
-    except OSError as error:
-        raise FileError(f"cannot write {path}: {error.strerror or error}") from error
+    with atomic_file(path) as temporary:
+        temporary.write_text(json.dumps(data, indent=1), "utf-8")

@@ -3,9 +3,9 @@
 import re
 
 from regard.errors import InputError
+from regard.unicode import HAN
 
-_HAN = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-_CHARACTERS = re.compile(f"[{_HAN}]|[^{_HAN}]+")
+_CHARACTERS = re.compile(f"[{HAN}]|[^{HAN}]+")
 _LISTED = 20  # words that a message names
 
 

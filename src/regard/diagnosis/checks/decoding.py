@@ -1,6 +1,5 @@
 """Checks of a translation: source words that were never looked at, or again and again."""
 
-import re
 from collections.abc import Iterator
 
 import torch
@@ -14,12 +13,12 @@ from regard.diagnosis.limits import Limit
 from regard.measures.decoding import coverage
 from regard.measures.kinds import PLAIN, token_kinds
 from regard.types import AttentionMap, Summary, Tokens, Trace
+from regard.unicode import HAN_OR_KANA_CHARACTER
 
 WIDER = "regard.capture(model, processor, texts[{example}], generate={{'num_beams': 8}})"
 PENALISED = (
     "regard.capture(model, processor, texts[{example}], generate={{'repetition_penalty': 1.3}})"
 )
-_HAN = re.compile("[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
 WORDS, ROWS = 3, 4  # that a source and a translation have at least
 FEW = 1 / 3  # of the words, at most, that are called dropped
 NAMED = 5  # words that a sentence names
@@ -70,7 +69,7 @@ def words_of(tokens: Tokens) -> list[Unit]:
     found: dict[object, list[int]] = {}
     for place, (number, kind) in enumerate(zip(numbers, kinds, strict=True)):
         if kind == PLAIN:
-            alone = number is None or _HAN.search(tokens.texts[place])
+            alone = number is None or HAN_OR_KANA_CHARACTER.search(tokens.texts[place])
             found.setdefault(("alone", place) if alone else number, []).append(place)
     return [tuple(unit) for unit in found.values()]
 

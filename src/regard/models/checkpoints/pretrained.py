@@ -10,13 +10,13 @@ from jaxtyping import Int
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from regard.errors import InputError, UnknownNameError
+from regard.errors import FileError, InputError, UnknownNameError
+from regard.files import atomic_folder
 from regard.models.checkpoints.families import FAMILIES
 from regard.models.checkpoints.files import Weights, read_json
 from regard.models.checkpoints.filling import Piece, fill, unfilled
 from regard.models.checkpoints.places import folder_of
 from regard.models.checkpoints.registry import class_named, names
-from regard.models.checkpoints.saving import write_folder
 from regard.models.config import Config
 from regard.models.generation import Settings
 from regard.models.tokenizers import Tokenizer
@@ -26,6 +26,15 @@ __all__ = ["Pretrained", "from_pretrained"]
 P = TypeVar("P", bound="Pretrained")
 Precision = Literal["float", "int8"]
 
+# The files that save_pretrained writes: those left over from an earlier save are removed.
+FILE_NAMES = (
+    "config.json",
+    "model.safetensors",
+    "tokenizer.json",
+    "target_tokenizer.json",
+    "tokenizer_config.json",
+    "generation_config.json",
+)
 _TOKENIZERS = (
     "tokenizer.json", "source.spm", "tokenizer.model", "spiece.model", "sentencepiece.bpe.model",
     "merges.txt", "vocab.txt",
@@ -72,7 +81,16 @@ class Pretrained(nn.Module):
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write config, weights, tokenizer and generation settings, whole or not at all."""
-        write_folder(Path(folder), self._write)
+        folder = Path(folder)
+        if folder.exists() and not folder.is_dir():
+            raise FileError(f"{folder} is a file; expected a folder to write the checkpoint to")
+        try:
+            with atomic_folder(folder, own_names=FILE_NAMES) as temporary:
+                self._write(temporary)
+        except FileError:
+            raise
+        except OSError as error:
+            raise FileError(f"cannot write the checkpoint to {folder}: {error}") from error
 
     def prepare_decoder_input_ids_from_labels(
         self, labels: Int[Tensor, "batch target"]

@@ -2,9 +2,7 @@
 
 import csv
 import json
-import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -12,6 +10,7 @@ from typing import Any
 import torch
 
 from regard.errors import FileError, InputError
+from regard.files import atomic_file
 from regard.studies.surveying.table import COUNT, Survey, from_rows
 from regard.tracing.statistics.collect import Tally
 from regard.tracing.statistics.moments import Moments
@@ -32,8 +31,8 @@ def save_survey(survey: Survey, path: str | Path) -> Path:
     """
     path = Path(path)
     write = _known(path)[0]
-    with aside(path) as other:
-        write(survey, other)
+    with atomic_file(path) as temporary:
+        write(survey, temporary)
     return path
 
 
@@ -88,22 +87,6 @@ def from_json(found: Mapping[str, Any]) -> Survey:
 
 def _numbers(rows: list[list[float]]) -> torch.Tensor:
     return torch.tensor(rows, dtype=torch.float64)
-
-
-@contextmanager
-def aside(path: Path) -> Iterator[Path]:
-    """A place beside the path to write to, which takes its name when all is written."""
-    other = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        yield other
-        other.replace(path)
-    except OSError as error:
-        if isinstance(error, FileError):
-            raise
-        raise FileError(f"cannot write {path}: {error.strerror or error}") from error
-    finally:
-        with suppress(OSError):
-            other.unlink()
 
 
 def _write_json(survey: Survey, path: Path) -> None:

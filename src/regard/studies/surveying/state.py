@@ -11,7 +11,8 @@ import torch
 from torch import nn
 
 from regard.errors import FileError
-from regard.studies.surveying.files import aside, from_json, to_json
+from regard.files import atomic_file
+from regard.studies.surveying.files import from_json, to_json
 from regard.studies.surveying.table import Survey
 
 FORMAT = "regard survey state 1"
@@ -77,8 +78,8 @@ class Keeper:
         if self.path is None:
             return
         found = {"format": FORMAT, "begun": dict(self.begun), "state": state.to_json()}
-        with aside(self.path) as other:
-            other.write_text(json.dumps(found, ensure_ascii=False), encoding="utf-8")
+        with atomic_file(self.path) as temporary:
+            temporary.write_text(json.dumps(found, ensure_ascii=False), encoding="utf-8")
 
     @property
     def refusal(self) -> FileError:

@@ -7,6 +7,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from regard.unicode import HAN_CHARACTER
+
 Piece = str | bytes  # bytes where a piece stands for some, which may be a part of a character
 
 _FALLBACK = re.compile("<0x([0-9A-F]{2})>")
@@ -102,13 +104,8 @@ def boundary(left: str, right: str) -> bool:
     kinds = unicodedata.category(left), unicodedata.category(right)
     if kinds[1][0] == "M" or "Cf" in kinds:  # accents, and what joins emoji
         return False
-    apart = any(each.isspace() or _is_han(each) for each in (left, right))
+    apart = any(each.isspace() or HAN_CHARACTER.match(each) for each in (left, right))
     return apart or any(kind[0] in "PS" for kind in kinds)
-
-
-def _is_han(character: str) -> bool:
-    code = ord(character)
-    return 0x3400 <= code <= 0x9FFF or 0xF900 <= code <= 0xFAFF or 0x20000 <= code <= 0x3FFFF
 
 
 def spell(pieces: Sequence[Piece], spelling: Spelling, special: Sequence[bool]) -> Spelled:

@@ -4,7 +4,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from regard.errors import FileError, InputError
+from regard.errors import InputError
+from regard.files import atomic_file
 from regard.views.captions import JOINS, spoken
 from regard.views.figure.columns import CAPTION, COLUMNS, GAP, TITLE, Width, points_of
 from regard.views.numbers import Grid, Lines, Numbers, numbers
@@ -44,27 +45,19 @@ def draw(scene: Scene, state: State, width: Width | None = None) -> Figure:
 
 
 def write(scene: Scene, state: State, path: Path, width: Width | None = None) -> None:
-    """Write the figure beside its place first, so that a failure leaves what was there."""
+    """Write the figure whole or not at all: a failure leaves the file that was there."""
     suffix = path.suffix.lower()
-    aside = path.with_name(f".{path.name}.part")
     with settings():
         sheet = _sheet(scene, state, width)
         figure = sheet.finished()
-        try:
-            with aside.open("wb") as file:
+        with atomic_file(path, advice="; write to another place or make room") as temporary:
+            with temporary.open("wb") as file:
                 dated = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(suffix)
                 form = suffix.removeprefix(".")
                 figure.savefig(file, format=form, dpi=DOTS[suffix], metadata=dated)
             if suffix == ".svg":
-                aside.write_text(with_fonts(aside.read_text("utf-8"), sheet.texts), "utf-8")
-            aside.replace(path)
-        except OSError as error:
-            raise FileError(
-                f"cannot write {path}: {error.strerror or error}; write to another place or make "
-                "room"
-            ) from error
-        finally:
-            aside.unlink(missing_ok=True)
+                text = with_fonts(temporary.read_text("utf-8"), sheet.texts)
+                temporary.write_text(text, "utf-8")
 
 
 def _sheet(scene: Scene, state: State, width: Width | None) -> Sheet:

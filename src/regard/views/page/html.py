@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import FileError
+from regard.files import atomic_file
 from regard.views.captions import WORDS
 from regard.views.page.characters import Characters
 from regard.views.scene import Packed
@@ -65,19 +66,13 @@ def page(packed: Packed, state: State, *, front: str | None = None) -> Iterator[
 
 
 def write_page(path: Path, packed: Packed, state: State, *, front: str | None = None) -> None:
-    """Write the page beside its place first, so that a failure leaves what was there."""
+    """Write the page whole or not at all: a failure leaves the file that was there."""
     pieces = page(packed, state, front=front)
-    aside = path.with_name(f".{path.name}.part")
-    try:
-        with aside.open("wb") as file:
-            file.writelines(pieces)
-        aside.replace(path)
-    except OSError as error:
-        raise FileError(
-            f"cannot write {path}: {error.strerror or error}; write to another place or make room"
-        ) from error
-    finally:
-        aside.unlink(missing_ok=True)
+    with (
+        atomic_file(path, advice="; write to another place or make room") as temporary,
+        temporary.open("wb") as file,
+    ):
+        file.writelines(pieces)
 
 
 def first_blobs(header: dict[str, Any], state: State) -> list[int]:
