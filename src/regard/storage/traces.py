@@ -66,11 +66,14 @@ def load_trace(path: str | os.PathLike[str], *, verify: bool = False) -> Trace:
 
 def described(trace: Trace) -> State:
     """The trace as dictionaries, lists, plain values and tensors."""
+    # The default site came later than format 2. Readers of format 2 skip keys that they do not
+    # know, so it needs no new version; it is left out where there is none, as in older files.
+    default_site = {} if trace.default_site is None else {"default_site": trace.default_site}
     return {
         "streams": [{"name": name} | _parts(each) for name, each in trace.streams.items()],
         "maps": [_described_map(each) for each in trace.maps],
         "gaps": [_parts(gap) for gap in trace.gaps],
-    }
+    } | default_site
 
 
 def rebuilt(state: State) -> Trace:
@@ -78,7 +81,8 @@ def rebuilt(state: State) -> Trace:
     streams = {each.pop("name"): Tokens(**_tuples(each)) for each in state["streams"]}
     axes: dict[str, Axis] = {}
     maps = tuple(_rebuilt_map(each, axes) for each in state["maps"])
-    return Trace(streams, maps, tuple(Gap(**each) for each in state["gaps"]))
+    gaps = tuple(Gap(**gap) for gap in state["gaps"])
+    return Trace(streams, maps, gaps, state.get("default_site"))
 
 
 def _described_map(each: AttentionMap) -> State:

@@ -94,8 +94,20 @@ def watch(
     with watching(model, wishes) as watcher:
         yield watched
     follower = watcher.follower
-    notes = Notes(watched.told, follower.grids, tuple(follower.gaps))
+    # the layer counts all cross maps of the model, so it means nothing among chosen sites
+    alignment_layer = find_alignment_layer(model) if what is None else None
+    notes = Notes(watched.told, follower.grids, tuple(follower.gaps), alignment_layer)
     if watcher.attended:
         wishes.choice.check(watcher.attended)
         wishes.editor.check(watcher.attended)
     watched.fill(assemble(watcher.calls.runs, wishes.keep.weights, notes))
+
+
+def find_alignment_layer(model: nn.Module) -> int | None:
+    """Which cross-attention layer shows best what the model aligns; None if its config says none.
+
+    Any model can say it, by an attribute `config.alignment_layer`: a number from 0 that counts its
+    cross-attention layers in the order in which they run.
+    """
+    layer = getattr(getattr(model, "config", None), "alignment_layer", None)
+    return layer if isinstance(layer, int) and layer >= 0 else None

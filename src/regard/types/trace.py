@@ -28,7 +28,11 @@ class Gap:
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """Everything that was seen of one example.
+    """Everything that was captured of one example.
+
+    `default_site` is the map that pictures show first, where the model says which of its maps is
+    the most telling: the cross-attention layer that its config names as `alignment_layer`. It is
+    None if nothing is known.
 
     >>> import torch
     >>> from regard.types import Trace
@@ -43,8 +47,11 @@ class Trace:
     streams: Mapping[str, Tokens]
     maps: tuple[AttentionMap, ...]
     gaps: tuple[Gap, ...] = field(default=())
+    default_site: str | None = None
 
     def __post_init__(self) -> None:
+        if self.default_site is not None:
+            self[self.default_site]  # refuses a site that the trace does not have
         for each in self.maps:
             for axis in (each.rows, each.columns, each.produced):
                 if axis is not None:
@@ -132,7 +139,9 @@ class Trace:
             columns = _run(each.columns, stream, start, stop)
             if rows and columns:
                 kept.append(each.part(rows, columns))
-        return Trace(self.streams, tuple(kept), self.gaps)
+        sites = {attention_map.site for attention_map in kept}
+        default_site = self.default_site if self.default_site in sites else None
+        return Trace(self.streams, tuple(kept), self.gaps, default_site)
 
     def __repr__(self) -> str:
         streams = ", ".join(f"{name} ({len(each)})" for name, each in self.streams.items())

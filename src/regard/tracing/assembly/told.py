@@ -26,8 +26,12 @@ class Told:
 
 @dataclass(frozen=True, eq=False)
 class Notes:
-    """Beside the calls: what the caller told, grids of patches by stream, and gaps."""
+    """Beside the calls: what the caller told, grids of patches by stream, and gaps.
+
+    `alignment_layer` counts the cross-attention maps of a trace: the one that pictures show first.
+    """
 
     told: Told | None = None
     grids: Mapping[str, tuple[int, int]] | None = None
     gaps: tuple[Gap, ...] = ()
+    alignment_layer: int | None = None

@@ -108,7 +108,8 @@ class Assembly:
             for part in range(each.call.parts)
             if (found := self._map(number, each, part, tokens)) is not None
         )
-        return Trace(tokens, maps, self.notes.gaps)
+        default_site = find_default_site(maps, self.notes.alignment_layer)
+        return Trace(tokens, maps, self.notes.gaps, default_site)
 
     def _map(
         self, number: int, each: Stack, part: int, tokens: Mapping[str, Tokens]
@@ -141,6 +142,14 @@ class Assembly:
             Axis(above.name, tuple(place + 1 for place in places)) if leads else None,
         )
         return completed(found, call.kept, place, self.keep)
+
+
+def find_default_site(maps: Sequence[AttentionMap], alignment_layer: int | None) -> str | None:
+    """The site of the cross-attention map with this number; None if there is no such map."""
+    cross_sites = [attention_map.site for attention_map in maps if attention_map.kind == "cross"]
+    if alignment_layer is None or alignment_layer >= len(cross_sites):
+        return None
+    return cross_sites[alignment_layer]
 
 
 def _kind(call: Seen) -> Kind:
