@@ -20,7 +20,7 @@ import regard
 from bench.measure import Effort, Row, Table, Target
 from bench.viewers import minilm
 from regard.measures.heads import head_numbers
-from regard.studies.surveying.run import KINDS, TOKENS, survey
+from regard.studies.survey.run import KINDS, TOKENS, survey
 from regard.tracing.statistics.corpus import Passes
 
 SENTENCES, AT_ONCE, ROUNDS = 10_000, 500, 2

@@ -5,8 +5,8 @@ import pytest
 
 from regard.cli.lazy import Lazy
 from regard.cli.program import COMMANDS
-from regard.studies.surveying.files import load_survey
-from studies.surveying.models import PAIRS, TEXTS, reader, translator
+from regard.studies.survey.files import load_survey
+from studies.survey.models import PAIRS, TEXTS, reader, translator
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,7 @@ import regard
 LISTED = [
     "regard",
     "regard.attention",
+    "regard.attribution",
     "regard.diagnosis",
     "regard.errors",
     "regard.kernels",

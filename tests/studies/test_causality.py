@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from regard.errors import InputError
 from regard.models import Transformer
 from regard.studies.causality import causal_leak, padding_leak
-from studies.tellers import Finder, reader, tokenizer, translator, writer
+from studies.tiny_models import Finder, reader, tokenizer, translator, writer
 
 TEXT = "we love tea and cats"
 IDS = {"input_ids": torch.tensor([[5, 6, 7, 8, 9, 10, 11]])}

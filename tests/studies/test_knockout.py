@@ -9,8 +9,8 @@ import regard
 from regard.errors import InputError, UnknownNameError
 from regard.studies.knockout import To, knock_outs
 from regard.tracing import knock_out, uniform
-from studies import tellers
-from studies.tellers import Finder, reader, tokenizer, translator, writer
+from studies import tiny_models
+from studies.tiny_models import Finder, reader, tokenizer, translator, writer
 
 TEXT, SITE = "we love tea and cats", "decoder.layers.1.attention"
 EDITS = {"zero": knock_out, "uniform": uniform}
@@ -96,14 +96,14 @@ def test_of_a_model_without_logits_only_the_loss_is_known() -> None:
 
 
 def test_the_only_head_of_a_finder_is_needed() -> None:
-    found = knock_outs(Finder(), None, {"input_ids": torch.tensor([[5, tellers.SOUGHT, 2]])})
+    found = knock_outs(Finder(), None, {"input_ids": torch.tensor([[5, tiny_models.SOUGHT, 2]])})
     assert found.rise["Finder"].item() > 1
     assert found.changed["Finder"].item() == 1
 
 
 def test_many_heads_run_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = knock_outs(writer(), tokenizer(), TEXT)
-    monkeypatch.setattr("regard.studies.subject.HELD", 1)
+    monkeypatch.setattr("regard.attribution.clean_run.HELD", 1)
     monkeypatch.setattr("regard.studies.knockout.STRIP", 1)
     parts = knock_outs(writer(), tokenizer(), TEXT)
     torch.testing.assert_close(whole.rise[SITE], parts.rise[SITE], atol=1e-6, rtol=0)

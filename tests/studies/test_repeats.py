@@ -8,7 +8,7 @@ import torch
 import regard
 from regard.errors import InputError
 from regard.studies.repeats import Repeating, repeats
-from studies.tellers import Copier, reader, tokenizer, translator, writer
+from studies.tiny_models import Copier, reader, tokenizer, translator, writer
 
 SITE = "decoder.layers.0.attention"
 

@@ -5,12 +5,12 @@ import warnings
 import pytest
 import torch
 
+from regard.attribution.clean_run import Subject
+from regard.attribution.erasing import Erasing
+from regard.attribution.objectives import Said
 from regard.studies.causality import causal_leak, padding_leak
-from regard.studies.erasing import Erasing
-from regard.studies.erasure import Rankings, faithfulness
+from regard.studies.faithfulness import Rankings, faithfulness
 from regard.studies.knockout import knock_outs
-from regard.studies.objectives import Said
-from regard.studies.subject import Subject
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")

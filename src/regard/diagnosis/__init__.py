@@ -5,7 +5,7 @@ from regard.diagnosis.check import Check, Checks, Hit
 from regard.diagnosis.diagnose import diagnose
 from regard.diagnosis.evidence import Evidence
 from regard.diagnosis.limits import Limit
-from regard.studies.remedies import Trial, backwards_only, knock_out, softened, trial
+from regard.studies.interventions import Trial, backwards_only, knock_out, softened, trial
 
 __all__ = [
     "CHECKS",

@@ -23,27 +23,20 @@ from regard.measures.faithfulness import (
     sufficiency,
 )
 from regard.measures.heads import HeadNumbers, distance_profile, head_numbers
-from regard.measures.maxflow import Flow, attention_flow
-from regard.measures.norms import Norms, value_norms
-from regard.measures.relevance import relevance, relevance_from
 from regard.measures.repeats import Repeats, repeated
 from regard.measures.roles import Role, aligner, best_offsets, leading_roles, roles
-from regard.measures.rollout import rollout, rollout_from
 from regard.measures.sharing import Drift, compares_rows, distances, drift, redundancy
 
 __all__ = [
     "Agreement",
     "Drift",
-    "Flow",
     "Gold",
     "HeadNumbers",
-    "Norms",
     "Repeats",
     "Role",
     "agreement",
     "aligner",
     "area_over_curve",
-    "attention_flow",
     "best_offsets",
     "compares_rows",
     "comprehensiveness",
@@ -65,16 +58,11 @@ __all__ = [
     "ranking",
     "read_gold",
     "redundancy",
-    "relevance",
-    "relevance_from",
     "repeated",
     "returns",
     "roles",
-    "rollout",
-    "rollout_from",
     "sizes_of",
     "spearman",
     "strong",
     "sufficiency",
-    "value_norms",
 ]

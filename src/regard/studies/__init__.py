@@ -10,11 +10,8 @@ from regard.studies.alignment import (
     peaks,
 )
 from regard.studies.causality import Leak, causal_leak, padding_leak
-from regard.studies.erasing import Erasing
-from regard.studies.erasure import Curves, Faithfulness, RankAgreement, Rankings, faithfulness
-from regard.studies.gradients import gradients, input_saliency, logit
+from regard.studies.faithfulness import Curves, Faithfulness, RankAgreement, Rankings, faithfulness
 from regard.studies.knockout import KnockOuts, knock_outs
-from regard.studies.occlusion import Focus, Occlusion, irrelevant_focus, occlusion
 from regard.studies.repeats import Copying, Repeating, Repetition, repeats
 from regard.studies.sentences import Sentence, read_sentences
 
@@ -22,12 +19,9 @@ __all__ = [
     "Alignment",
     "Copying",
     "Curves",
-    "Erasing",
     "Faithfulness",
-    "Focus",
     "KnockOuts",
     "Leak",
-    "Occlusion",
     "RankAgreement",
     "Rankings",
     "Repeating",
@@ -39,13 +33,8 @@ __all__ = [
     "causal_leak",
     "diagonal",
     "faithfulness",
-    "gradients",
-    "input_saliency",
-    "irrelevant_focus",
     "knock_outs",
     "layer_alignments",
-    "logit",
-    "occlusion",
     "padding_leak",
     "peaks",
     "read_sentences",

@@ -10,9 +10,9 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from regard.attribution.clean_run import tokenizer_of
+from regard.attribution.objectives import axis_of_rows
 from regard.errors import InputError
-from regard.studies.objectives import axis_of_rows
-from regard.studies.subject import tokenizer_of
 from regard.tracing.inputs.example import Prepared, forward, prepare
 
 Rows = Float[Tensor, " row"]

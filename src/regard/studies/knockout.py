@@ -8,10 +8,10 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from regard.attribution.clean_run import Subject, only, path_of, runs
+from regard.attribution.erasing import repeated
+from regard.attribution.objectives import Alike, Judge, Said
 from regard.errors import InputError, UnknownNameError
-from regard.studies.erasing import repeated
-from regard.studies.objectives import Alike, Judge, Said
-from regard.studies.subject import Subject, only, path_of, runs
 from regard.tracing import Call, Edit
 from regard.tracing.calls.choosing import Choice, What
 from regard.tracing.inputs.example import forward

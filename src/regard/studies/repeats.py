@@ -9,11 +9,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from regard.attribution.clean_run import tokenizer_of
+from regard.attribution.objectives import axis_of_rows, vocabulary_of
 from regard.errors import InputError
 from regard.measures.heads import distance_profile
 from regard.measures.repeats import repeated
-from regard.studies.objectives import axis_of_rows, vocabulary_of
-from regard.studies.subject import tokenizer_of
 from regard.tracing.inputs.example import OTHERS, look, prepare
 from regard.types import Trace
 

@@ -5,9 +5,9 @@ from rich.console import Console
 
 from regard.cli.work.surveyed import named, page, printed, record
 from regard.measures.heads import HeadNumbers
-from regard.studies.surveying.run import survey
-from regard.studies.surveying.table import Survey
-from studies.surveying.models import PAIRS, TEXTS, reader, tokenizer, translator
+from regard.studies.survey.run import survey
+from regard.studies.survey.table import Survey
+from studies.survey.models import PAIRS, TEXTS, reader, tokenizer, translator
 
 
 @pytest.fixture(scope="module")

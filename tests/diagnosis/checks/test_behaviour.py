@@ -4,11 +4,11 @@ import pytest
 import torch
 
 import regard
+from regard.attribution.occlusion import Occlusion
 from regard.diagnosis import CHECKS, diagnose
 from regard.diagnosis.checks import behaviour
 from regard.models import Transformer
-from regard.studies.erasure import Curves, Faithfulness, RankAgreement
-from regard.studies.occlusion import Occlusion
+from regard.studies.faithfulness import Curves, Faithfulness, RankAgreement
 from regard.types import Trace
 
 SIZES = {"vocab": 101, "d_model": 12, "layers": 1, "heads": 3, "d_ff": 17}

@@ -7,7 +7,7 @@ import regard
 from regard.errors import InputError
 from regard.tracing import knock_out
 from regard.tracing.inputs.example import forward, look, prepare
-from studies.tellers import reader, tokenizer, translator, writer
+from studies.tiny_models import reader, tokenizer, translator, writer
 
 TEXT = "we love tea"
 

@@ -13,9 +13,9 @@ from regard.cli.work.devices import device_of
 from regard.cli.work.surveyed import page, printed, record, say
 from regard.errors import InputError
 from regard.models import from_pretrained
-from regard.studies.surveying.files import SUFFIXES, save_survey
-from regard.studies.surveying.run import survey, takes_pairs
-from regard.studies.surveying.table import Survey
+from regard.studies.survey.files import SUFFIXES, save_survey
+from regard.studies.survey.run import survey, takes_pairs
+from regard.studies.survey.table import Survey
 from regard.training.contexts import listening
 from regard.training.distribution import World, world
 

@@ -7,7 +7,7 @@ from rich.console import Group
 from rich.table import Table as Grid
 from rich.text import Text
 
-from regard.studies.surveying.table import SPREAD, Survey
+from regard.studies.survey.table import SPREAD, Survey
 from regard.views.table import Column, Table, shown
 
 

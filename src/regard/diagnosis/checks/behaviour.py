@@ -9,8 +9,7 @@ from regard.diagnosis.checks.hits import quoted
 from regard.diagnosis.evidence import Evidence
 from regard.diagnosis.limits import Limit
 from regard.studies.causality import Leak, causal_leak, padding_leak
-from regard.studies.erasure import Faithfulness, Rankings, faithfulness
-from regard.studies.subject import Subject
+from regard.studies.faithfulness import Faithfulness, Rankings, faithfulness
 
 WORDS = 4  # that a text has at least, for their ranking to be judged
 DRAWS = 8  # shuffles that attention is compared with
@@ -47,8 +46,7 @@ def _worst(found: dict[int, Leak], limit: Limit, words: dict[str, Any]) -> Itera
 
 def attention_judged(model: Any, processor: Any, text: Any) -> Faithfulness:
     """How well attention alone explains what a model says of a text, beside a few shuffles."""
-    scores = Subject.of(model, processor, text).attention()
-    return faithfulness(model, processor, text, rankings=Rankings({"attention": scores}, DRAWS))
+    return faithfulness(model, processor, text, rankings=Rankings(["attention"], DRAWS))
 
 
 def _judged(evidence: Evidence) -> dict[int, Faithfulness]:

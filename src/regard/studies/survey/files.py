@@ -1,0 +1,159 @@
+"""Surveys to disk and back: tables as CSV or parquet, and JSON, which keeps every digit."""
+
+import csv
+import json
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from regard.errors import FileError, InputError
+from regard.files import atomic_file
+from regard.studies.survey.table import COUNT, Survey, from_rows
+from regard.tracing.statistics.collect import Tally
+from regard.tracing.statistics.moments import Moments
+
+FORMAT = "regard survey 1"
+_NUMBERS = ("head", "examples", "rows")
+_MISSING = (
+    "parquet needs pyarrow, which is not installed; install it with: pip install 'regard[survey]', "
+    "or write .csv"
+)
+
+
+def save_survey(survey: Survey, path: str | Path) -> Path:
+    """Write a survey as .csv, .parquet or .json, whole or not at all; gives the path.
+
+    A table has a row for each head. JSON also keeps what is of no head: examples that were cut, and
+    gaps.
+    """
+    path = Path(path)
+    write = _known(path)[0]
+    with atomic_file(path) as temporary:
+        write(survey, temporary)
+    return path
+
+
+def load_survey(path: str | Path) -> Survey:
+    """The survey of a file that `save_survey` wrote."""
+    path = Path(path)
+    read = _known(path)[1]
+    if not path.is_file():
+        raise FileError(f"no survey {str(path)!r}; name a file that is there")
+    try:
+        return read(path)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise FileError(
+            f"{path} is no survey that this version can read ({error}); expected a file of "
+            "save_survey"
+        ) from error
+
+
+def to_json(survey: Survey) -> dict[str, Any]:
+    """The survey as JSON types, exactly."""
+    sites = {
+        site: {
+            "kind": each.kind,
+            "examples": each.examples,
+            "rows": each.rows,
+            **{name: part.tolist() for name, part in vars(each.moments).items()},
+        }
+        for site, each in survey.sites.items()
+    }
+    own = {name: part for name, part in vars(survey).items() if name != "sites"}
+    return {"format": FORMAT, **own, "sites": sites}
+
+
+def from_json(found: Mapping[str, Any]) -> Survey:
+    """The survey of what `to_json` gave."""
+    if found["format"] != FORMAT:
+        raise ValueError(f"its format is {found['format']!r}, not {FORMAT!r}")
+    sites = {
+        site: Tally(
+            each["kind"],
+            each["examples"],
+            each["rows"],
+            Moments(*(_numbers(each[name]) for name in ("count", "mean", "squares"))),
+        )
+        for site, each in found["sites"].items()
+    }
+    measures, gaps = tuple(found["measures"]), dict(found["gaps"])
+    return Survey(measures, sites, found["examples"], found["cut"], gaps)
+
+
+def _numbers(rows: list[list[float]]) -> torch.Tensor:
+    return torch.tensor(rows, dtype=torch.float64)
+
+
+def _write_json(survey: Survey, path: Path) -> None:
+    path.write_text(json.dumps(to_json(survey), ensure_ascii=False), encoding="utf-8")
+
+
+def _read_json(path: Path) -> Survey:
+    return from_json(json.loads(path.read_text(encoding="utf-8")))
+
+
+def _write_csv(survey: Survey, path: Path) -> None:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        table = csv.DictWriter(file, survey.columns, lineterminator="\n")
+        table.writeheader()
+        table.writerows(survey.rows)
+
+
+def _read_csv(path: Path) -> Survey:
+    with path.open(encoding="utf-8", newline="") as file:
+        table = csv.DictReader(file)
+        rows = [{name: _cell(name, text) for name, text in row.items()} for row in table]
+        return from_rows(rows, table.fieldnames or ())
+
+
+def _cell(name: str, text: str) -> Any:
+    if name in ("site", "kind"):
+        return text
+    if not text:
+        return None
+    return int(text) if name in _NUMBERS or name.endswith(COUNT) else float(text)
+
+
+def _write_parquet(survey: Survey, path: Path) -> None:
+    rows = survey.rows
+    columns = {name: [row[name] for row in rows] for name in survey.columns}
+    arrow, parquet = _arrow()
+    parquet.write_table(arrow.table(columns), path)
+
+
+def _read_parquet(path: Path) -> Survey:
+    arrow, parquet = _arrow()
+    try:
+        table = parquet.read_table(path)
+    except arrow.ArrowException as error:
+        raise ValueError(str(error).splitlines()[0]) from error
+    return from_rows(table.to_pylist(), table.column_names)
+
+
+def _arrow() -> tuple[Any, Any]:
+    try:
+        return import_module("pyarrow"), import_module("pyarrow.parquet")
+    except ImportError as error:
+        raise InputError(_MISSING) from error
+
+
+_Doors = tuple[Callable[[Survey, Path], None], Callable[[Path], Survey]]
+_FORMATS: dict[str, _Doors] = {
+    ".csv": (_write_csv, _read_csv),
+    ".parquet": (_write_parquet, _read_parquet),
+    ".json": (_write_json, _read_json),
+}
+SUFFIXES = tuple(_FORMATS)
+
+
+def _known(path: Path) -> _Doors:
+    if path.suffix not in _FORMATS:
+        raise InputError(
+            f"expected the name of a survey to end with {', '.join(_FORMATS)}, got {str(path)!r}"
+        )
+    return _FORMATS[path.suffix]

@@ -1,0 +1,59 @@
+import json
+
+import pytest
+import torch
+from torch import nn
+
+from regard.errors import FileError
+from regard.studies.survey.files import to_json
+from regard.studies.survey.state import Keeper, State, digested, fingerprint
+from studies.survey.test_table import survey
+
+BEGUN = {"model": "a", "batch": 7}
+
+
+def test_a_state_comes_back_exactly(tmp_path):
+    keeper, state = Keeper(tmp_path / "s", BEGUN), State(survey(), 11, 3, "abc")
+    keeper.save(state)
+    found = keeper.load()
+    assert (found.before, found.groups, found.digest) == (11, 3, "abc")
+    assert to_json(found.survey) == to_json(state.survey)
+    assert [each.name for each in tmp_path.iterdir()] == ["s"]
+
+
+def test_without_a_file_nothing_is_kept(tmp_path):
+    assert Keeper(None).load() is None
+    Keeper(None).save(State(survey()))
+    assert Keeper(tmp_path / "gone").load() is None
+
+
+def test_a_survey_of_something_else_is_not_gone_on_with(tmp_path):
+    Keeper(tmp_path / "s", BEGUN).save(State(survey()))
+    with pytest.raises(FileError, match="begun with another model and batch; go on as it was"):
+        Keeper(tmp_path / "s", {"model": "b", "batch": 8}).load()
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"format": "regard survey 1"}'])
+def test_what_is_no_state_is_refused(tmp_path, content):
+    (tmp_path / "s").write_text(content)
+    with pytest.raises(FileError, match=r"is no state of a survey .*; remove it to begin anew"):
+        Keeper(tmp_path / "s").load()
+
+
+def test_a_state_is_plain_json(tmp_path):
+    Keeper(tmp_path / "s", BEGUN).save(State(survey()))
+    assert json.loads((tmp_path / "s").read_text())["begun"] == BEGUN
+
+
+def test_models_are_told_apart_by_their_weights():
+    torch.manual_seed(0)
+    one, other = nn.Linear(53, 31), nn.Linear(53, 31)
+    assert fingerprint(one) != fingerprint(other)
+    other.load_state_dict(one.state_dict())
+    assert fingerprint(one) == fingerprint(other) != fingerprint(other.half())
+
+
+def test_texts_are_told_apart_by_every_letter_and_where_they_end():
+    assert digested(["ab", "c"]) == digested(["ab", "c"])
+    assert len({digested(each) for each in (["ab", "c"], ["a", "bc"], ["abc"], [("ab", "c")])}) == 3
+    assert digested(["c"], digested(["ab"])) != digested(["c"])
