@@ -3,7 +3,7 @@ from torch import nn
 
 from regard.kernels import What
 from regard.tracing.block import watching
-from regard.tracing.calls.wishes import Wishes
+from regard.tracing.recording.watch_options import Wishes
 
 
 def test_the_calls_of_a_block_are_there_when_it_has_ended():

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import regard
-from regard.tracing.assembly.told import Told
+from regard.tracing.assembly.token_labels import Told
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")

@@ -13,9 +13,9 @@ from regard.attribution.objectives import Said
 from regard.errors import InputError
 from regard.studies.knockout import reference
 from regard.tracing import Call, Edit, knock_out
-from regard.tracing.calls.choosing import Choice
-from regard.tracing.calls.edits import At, Editing, Sites, check_heads
 from regard.tracing.inputs.example import look
+from regard.tracing.recording.edits import At, Editing, Sites, check_heads
+from regard.tracing.recording.site_choice import Choice
 from regard.types import Trace
 
 __all__ = ["Trial", "backwards_only", "knock_out", "softened", "trial"]

@@ -13,8 +13,8 @@ from regard.attribution.erasing import repeated
 from regard.attribution.objectives import Alike, Judge, Said
 from regard.errors import InputError, UnknownNameError
 from regard.tracing import Call, Edit
-from regard.tracing.calls.choosing import Choice, What
 from regard.tracing.inputs.example import forward
+from regard.tracing.recording.site_choice import Choice, What
 
 To = Literal["zero", "uniform"]
 Heads = Float[Tensor, " head"]

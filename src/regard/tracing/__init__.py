@@ -1,10 +1,10 @@
 """From any running model to Traces; the only room that touches hooks."""
 
-from regard.tracing.calls import describe as _describe  # noqa: F401  registers torch's own taps
-from regard.tracing.calls import flex as _flex  # noqa: F401  registers flex_attention's
-from regard.tracing.calls.edits import Call, Edit, knock_out, patch, uniform
-from regard.tracing.calls.keeping import Keep
 from regard.tracing.capture import capture
+from regard.tracing.recording import flex as _flex  # noqa: F401  registers flex_attention's
+from regard.tracing.recording import sdpa as _sdpa  # noqa: F401  registers torch's own taps
+from regard.tracing.recording.edits import Call, Edit, knock_out, patch, uniform
+from regard.tracing.recording.options import Keep
 from regard.tracing.watch import Watched, watch
 
 __all__ = [

@@ -5,12 +5,12 @@ from contextlib import ExitStack, contextmanager
 
 from torch import nn
 
-from regard.tracing.calls.nested import as_if_nested
-from regard.tracing.calls.wishes import Wishes
-from regard.tracing.mode import Watcher
-from regard.tracing.registries.entering import registries
+from regard.tracing.huggingface.registries import registries
+from regard.tracing.nested import as_if_nested
+from regard.tracing.recording.watch_options import Wishes
 from regard.tracing.sites import Sites
 from regard.tracing.uncompiled import uncompiled
+from regard.tracing.watcher import Watcher
 
 
 @contextmanager

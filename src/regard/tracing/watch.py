@@ -8,15 +8,15 @@ from torch import nn
 
 from regard.errors import InputError
 from regard.kernels import What
-from regard.tracing.assembly.told import Notes, Told
+from regard.tracing.assembly.token_labels import Notes, Told
 from regard.tracing.assembly.traces import assemble
 from regard.tracing.block import watching
-from regard.tracing.calls.choosing import Choice
-from regard.tracing.calls.choosing import What as Chosen
-from regard.tracing.calls.editing import Editor
-from regard.tracing.calls.edits import Editing
-from regard.tracing.calls.keeping import Form, Keep
-from regard.tracing.calls.wishes import Wishes
+from regard.tracing.recording.editor import Editor
+from regard.tracing.recording.edits import Editing
+from regard.tracing.recording.options import Form, Keep
+from regard.tracing.recording.site_choice import Choice
+from regard.tracing.recording.site_choice import What as Chosen
+from regard.tracing.recording.watch_options import Wishes
 from regard.types import Trace
 
 

@@ -3,7 +3,7 @@ import torch
 
 from regard.masks import causal, padding
 from regard.tracing.assembly.stacking import Stack
-from regard.tracing.calls.seen import Seen
+from regard.tracing.recording.record import Seen
 from regard.tracing.statistics import rows as module
 from regard.tracing.statistics.rows import Rows
 from regard.tracing.statistics.streams import Side

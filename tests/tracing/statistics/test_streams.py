@@ -4,7 +4,7 @@ import torch
 from regard.errors import InputError
 from regard.masks import padding
 from regard.tracing.assembly.stacking import Stack
-from regard.tracing.calls.seen import Seen
+from regard.tracing.recording.record import Seen
 from regard.tracing.statistics import streams as module
 from regard.tracing.statistics.streams import sides_of, told_sides
 

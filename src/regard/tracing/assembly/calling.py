@@ -1,6 +1,6 @@
 """What a call is called: the kind of its attention."""
 
-from regard.tracing.calls.seen import Seen
+from regard.tracing.recording.record import Seen
 from regard.types.maps import Kind
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from regard.tracing.assembly.streams import WINDOW, Stream
-from regard.tracing.assembly.told import Notes
+from regard.tracing.assembly.token_labels import Notes
 from regard.types import Tokens
 
 Grid = tuple[int, int]

@@ -10,9 +10,9 @@ from torch import Tensor
 
 from regard.kernels import Observation, Statistics, Top
 from regard.masks import Area, Bias, Mask, causal, everything, tensor_bias
-from regard.tracing.calls.describe import as_description
-from regard.tracing.calls.keeping import joined
-from regard.tracing.calls.seen import Seen
+from regard.tracing.recording.options import joined
+from regard.tracing.recording.record import Seen
+from regard.tracing.recording.sdpa import as_description
 
 Row = Sequence[int]  # of the batch of one step, for each trace; -1 after its end
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from regard.masks import Mask
 from regard.masks.mask import AllOf, Explicit, Lengths, Padding
 from regard.tracing.assembly.stacking import Stack
-from regard.tracing.calls.seen import Seen
+from regard.tracing.recording.record import Seen
 
 Key = tuple[str, int]  # where a stream began, and its length
 WINDOW = " window"

@@ -11,14 +11,14 @@ from torch import Tensor
 from regard.errors import InputError
 from regard.kernels import Atlas, Scoring, Statistics, Top
 from regard.masks import Part, everything
-from regard.tracing.assembly.completing import completed
-from regard.tracing.assembly.lineage import lineage
+from regard.tracing.assembly.beam_rows import lineage
+from regard.tracing.assembly.map_extras import completed
 from regard.tracing.assembly.naming import name_tokens
 from regard.tracing.assembly.stacking import Stack, stack
 from regard.tracing.assembly.streams import Streams, find_streams, streams_of
-from regard.tracing.assembly.told import Notes
-from regard.tracing.calls.keeping import Form
-from regard.tracing.calls.seen import Seen
+from regard.tracing.assembly.token_labels import Notes
+from regard.tracing.recording.options import Form
+from regard.tracing.recording.record import Seen
 from regard.types import AttentionMap, Axis, Dense, Recomputable, Summary, Tokens, Trace
 from regard.types.maps import Kind, renumbered
 

@@ -9,12 +9,12 @@ from jaxtyping import Int
 from torch import Tensor, nn
 
 from regard.errors import InputError
-from regard.tracing.assembly.told import Told
-from regard.tracing.calls.choosing import What
-from regard.tracing.calls.edits import Editing
+from regard.tracing.assembly.token_labels import Told
 from regard.tracing.inputs.generation import decode
 from regard.tracing.inputs.reader import Reader
 from regard.tracing.inputs.runner import Batch, Run, at_rest, in_range
+from regard.tracing.recording.edits import Editing
+from regard.tracing.recording.site_choice import What
 from regard.tracing.watch import watch
 from regard.types import Tokens, Trace
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.errors import InputError
-from regard.tracing.assembly.told import Told
+from regard.tracing.assembly.token_labels import Told
 from regard.tracing.inputs.generation import decode
 from regard.tracing.inputs.reader import Feed, Kind, Reader, Side
 from regard.tracing.watch import watch

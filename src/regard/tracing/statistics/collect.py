@@ -10,15 +10,15 @@ from torch import nn
 
 from regard.errors import InputError
 from regard.kernels import What
+from regard.tracing.assembly.beam_rows import lineage
 from regard.tracing.assembly.calling import kind_of
-from regard.tracing.assembly.lineage import lineage
-from regard.tracing.assembly.runs import Runs
+from regard.tracing.assembly.decoding_runs import Runs
 from regard.tracing.assembly.stacking import Stack, stack
 from regard.tracing.assembly.streams import streams_of
 from regard.tracing.block import watching
-from regard.tracing.calls.keeping import Keep
-from regard.tracing.calls.seen import Seen
-from regard.tracing.calls.wishes import Wishes
+from regard.tracing.recording.options import Keep
+from regard.tracing.recording.record import Seen
+from regard.tracing.recording.watch_options import Wishes
 from regard.tracing.statistics.moments import Moments
 from regard.tracing.statistics.numbers import LAST, MEASURES, example_numbers
 from regard.tracing.statistics.rows import Rows

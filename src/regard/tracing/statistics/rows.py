@@ -13,7 +13,7 @@ from regard.kernels import Statistics, received
 from regard.kernels.whole import statistics_of
 from regard.masks import Area, Mask, causal, everything
 from regard.tracing.assembly.stacking import Stack, is_whole
-from regard.tracing.calls.seen import Seen
+from regard.tracing.recording.record import Seen
 from regard.tracing.statistics.streams import Side
 
 STRIP = 1 << 22  # truth values of a mask that are held at once

@@ -10,7 +10,7 @@ from torch import Tensor
 from regard.errors import InputError
 from regard.tracing.assembly.stacking import Stack
 from regard.tracing.assembly.streams import Key, Stream, find_streams, names_of, streams_of
-from regard.tracing.calls.seen import Seen
+from regard.tracing.recording.record import Seen
 
 TokenKinds = Int[Tensor, "example _token"]  # from 0 on; the last kind of all is padding
 

@@ -1,0 +1,108 @@
+"""What each function of torch does to what is known of a tensor: decided once for each."""
+
+from typing import Any
+
+from regard.tracing.dataflow.axis_moves import LAYOUTS
+
+# results that are no tensors, or tensors that say nothing of where they came from
+_NOTHING = """
+    all allclose any arange argmax argmin argsort as_tensor backward bernoulli bincount bool
+    data_ptr dim element_size empty empty_like eq equal eye full full_like ge
+    gt int is_complex is_contiguous is_floating_point is_inference is_nonzero is_same_size
+    is_signed is_storage isfinite isin isinf isnan item le logical_and logical_not logical_or long
+    lt manual_seed multinomial ndimension ne nelement new_empty new_full new_ones new_tensor
+    new_zeros nonzero normal numel numpy ones ones_like rand rand_like randint randn randn_like
+    randperm register_hook result_type scalar_tensor searchsorted size storage_offset stride tensor
+    tolist tril_indices triu_indices untyped_storage zeros zeros_like
+    __bool__ __contains__ __eq__ __format__ __ge__ __gt__ __hash__ __int__ __float__ __index__
+    __invert__ __and__ __or__ __le__ __len__ __lt__ __ne__ __repr__
+"""
+# the same numbers, or those that dropout leaves of them
+_CARRY = """
+    bfloat16 clone contiguous cpu cuda data detach detach_ double dropout dropout_
+    alpha_dropout feature_dropout float half requires_grad_ to type type_as _to_copy alias
+"""
+# each number by itself, or with its neighbours on the last axis
+_EACH = """
+    abs abs_ batch_norm celu clamp clamp_ clamp_max clamp_max_ clamp_min clamp_min_ clip elu erf
+    exp2 expm1 gelu group_norm hardswish hardtanh instance_norm layer_norm leaky_relu
+    local_response_norm log log1p log_ logsigmoid mish nan_to_num nan_to_num_ native_layer_norm neg
+    neg_ normalize pow pow_ prelu reciprocal relu relu6 relu_ rms_norm round rsqrt selu sigmoid
+    sigmoid_ sign silu sin cos softplus softsign sqrt square tanh tanh_ tril tril_ triu triu_ pad
+    masked_fill masked_fill_ __pow__ __neg__ fill_diagonal_ masked_scatter
+"""
+# numbers of two tensors, broadcast
+_BOTH = """
+    add add_ addcdiv addcmul div div_ divide fmod lerp maximum minimum mul mul_ multiply
+    remainder rsub sub sub_ subtract true_divide true_divide_ where
+    __add__ __iadd__ __imul__ __isub__ __itruediv__ __mul__ __radd__ __rdiv__ __rmul__ __rsub__
+    __rtruediv__ __sub__ __truediv__ __div__ __idiv__
+"""
+_KINDS: dict[str, str] = {
+    "carry": _CARRY,
+    "each": _EACH,
+    "both": _BOTH,
+    "linear": "linear",
+    "reduce": "sum mean max min amax amin logsumexp prod std var norm median nansum",
+    "product": "matmul bmm mm mv einsum baddbmm addmm addbmm __matmul__ __rmatmul__",
+    "softmax": "softmax _softmax",
+    "log_softmax": "log_softmax _log_softmax",
+    "exp": "exp exp_",
+    "embed": "embedding",
+    "conv": "conv1d conv2d conv3d convolution",
+    "pool": """max_pool1d max_pool2d avg_pool1d avg_pool2d adaptive_avg_pool1d adaptive_avg_pool2d
+        adaptive_max_pool2d adaptive_max_pool1d interpolate upsample""",
+    "recur": "gru lstm rnn_tanh rnn_relu gru_cell lstm_cell rnn_tanh_cell rnn_relu_cell",
+    "join": "cat concat concatenate",
+    "stack": "stack hstack vstack",
+    "assign": "__setitem__ copy_ index_put_ index_copy_ index_fill_ index_add_",
+    "rearrange": """gather roll flip sort index_select take_along_dim as_strided unfold topk
+        scatter scatter_ masked_select cumsum""",
+    "pad_packed": "_pad_packed_sequence",
+    "forget": "squeeze_ unsqueeze_ transpose_ t_ swapaxes_ swapdims_ resize_ set_",
+}
+_GETTERS = {"mT": "layout", "T": "layout", "mH": "layout", "H": "layout", "data": "carry"}
+
+BY_NAME: dict[str, str] = {
+    **dict.fromkeys(_NOTHING.split(), "nothing"),
+    **{name: kind for kind, names in _KINDS.items() for name in names.split()},
+    **dict.fromkeys(LAYOUTS, "layout"),
+}
+
+Decision = tuple[str, str]  # the rule, and the function's name
+_decided: dict[Any, Decision] = {}
+
+
+def rule_of(function: Any) -> Decision:
+    """What a function does to what is known of its operands, and its name."""
+    found = _decided.get(function)
+    if found is None:
+        found = _decide(function)
+        if _is_torch_s(function):  # others may come and go
+            _decided[function] = found
+    return found
+
+
+def _decide(function: Any) -> Decision:
+    name = str(getattr(function, "__name__", ""))
+    owner = getattr(function, "__self__", None)
+    if name in ("__get__", "__set__", "__delete__"):
+        name = str(getattr(owner, "__name__", ""))
+        return _GETTERS.get(name, "nothing"), name
+    if not _is_torch_s(function):
+        return "other", name
+    if namespace(function) not in (None, "aten", "prims", "prim"):
+        return "opaque", f"{namespace(function)}::{name}"
+    name = name.partition(".")[0]
+    return BY_NAME.get(name, "other"), name
+
+
+def namespace(function: Any) -> str | None:
+    """Of torch.ops that an operation is in; None for torch's plain functions."""
+    module = str(getattr(function, "__module__", None) or "")
+    return module.removeprefix("torch._ops.") if module.startswith("torch._ops.") else None
+
+
+def _is_torch_s(function: Any) -> bool:
+    module = getattr(function, "__module__", None)
+    return module is None or str(module).partition(".")[0] == "torch"
