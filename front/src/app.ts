@@ -1,5 +1,4 @@
 /** The front end: a scene, the state that is looked at, and the elements around the picture. */
-import { say, setWords, type Words } from "./captions";
 import { colours } from "./colours";
 import { h, set } from "./dom";
 import { Findings } from "./findings";
@@ -7,12 +6,12 @@ import type { SceneHeader } from "./header";
 import { pressed } from "./keyboard";
 import type { Ask, Drawing, Look } from "./look";
 import { needed } from "./numbers/needed";
-import { phrase } from "./phrases";
 import { Refusal } from "./refusal";
 import { Scene, type Blobs } from "./scene";
 import { Search } from "./search";
 import { fromHash, toHash, USUAL, type Language, type State, type Theme } from "./state";
 import style from "./style.css";
+import { say, setSentences, type Sentences } from "./text";
 import { Tip } from "./tip";
 import { Toolbar } from "./toolbar";
 import { valid, views } from "./valid";
@@ -21,12 +20,12 @@ import { FlowView } from "./views/flow";
 import { HeadsView } from "./views/heads";
 import { HeatmapView } from "./views/heatmap";
 import { PictureView } from "./views/picture";
-import { TextView } from "./views/text";
+import { TextView } from "./views/highlight";
 
 export interface Header {
   scene: SceneHeader;
   state: Partial<State>;
-  words: Words;
+  words: Sentences;
 }
 
 export interface Options {
@@ -74,7 +73,7 @@ export class App {
     blobs: Blobs,
     private readonly options: Options = {},
   ) {
-    setWords(header.words);
+    setSentences(header.words);
     this.scene = new Scene(header.scene, blobs);
     this.findings = header.scene.findings ? new Findings(header.scene.findings) : null;
     this.usual = { ...USUAL, ...header.state };
@@ -206,7 +205,7 @@ export class App {
       this.toolbar.show(look, drawing.threshold);
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;
-      this.stage.replaceChildren(h("p", { class: "refusal", role: "alert" }, [phrase(look.language, error.key)]));
+      this.stage.replaceChildren(h("p", { class: "refusal", role: "alert" }, [say(error.key, look.language)]));
       this.caption.textContent = "";
     }
     if (!this.root.dataset["ready"]) performance.mark("regard:first-picture");
@@ -242,11 +241,11 @@ export class App {
   }
 
   private fillChrome(language: Language, theme: Theme): void {
-    const word = (key: string): string => say(language, [[key]]);
+    const word = (key: string): string => say(key, language);
     const button = (key: string, text: string, label: string, click: () => void): HTMLElement =>
       h("button", { type: "button", "data-key": key, title: label, "aria-label": label }, [text], { click });
     const other: Theme = theme === "dark" ? "light" : "dark";
-    this.nav.setAttribute("aria-label", phrase(language, "nav"));
+    this.nav.setAttribute("aria-label", say("page.views", language));
     this.nav.replaceChildren(
       ...views(this.scene).map((view) =>
         h("button", { type: "button", "data-key": `view.${view}` }, [word(`view.${view}`)], { click: () => this.open(view) }),
@@ -279,12 +278,12 @@ export class App {
 
   private openHelp(): void {
     const { language } = this;
-    const more = [phrase(language, "help.more"), ...(this.findings ? [phrase(language, "help.findings")] : [])];
-    const keys = [say(language, [["help.keys"]]), ...more].join(" ");
+    const more = [say("help.more", language), ...(this.findings ? [say("help.findings", language)] : [])];
+    const keys = [say("help.keys", language), ...more].join(" ");
     const parts = keys.split(/(?<=[.。]) */).filter((part) => part.length > 0);
-    const close = h("button", { type: "button" }, [say(language, [["control.close"]])], { click: () => this.help.close() });
+    const close = h("button", { type: "button" }, [say("control.close", language)], { click: () => this.help.close() });
     this.help.replaceChildren(
-      h("h2", {}, [phrase(language, "help.title")]),
+      h("h2", {}, [say("help.title", language)]),
       h("ul", {}, parts.map((part) => h("li", {}, [part]))),
       close,
     );

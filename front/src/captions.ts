@@ -1,31 +1,22 @@
 /** Sentences that say what a picture shows and what was done to its numbers, in two languages. */
 import type { Site } from "./scene";
 import type { Language, LabelName, State } from "./state";
+import { isSentence, say, type Values } from "./text";
 
-export type Words = Record<Language, Record<string, string>>;
-export type Said = [key: string, values?: Record<string, string | number>];
+/** A key of text.ts and the values to fill in. */
+export type Sentence = [key: string, values?: Values];
 
+/** Chinese sentences end in a full-width stop and need no space between them. */
 const JOINS: Record<Language, string> = { en: " ", zh: "" };
-let words: Words = { en: {}, zh: {} };
 
-/** The words that all sentences are put together from. */
-export function setWords(found: Words): void {
-  words = found;
-}
-
-export function say(language: Language | null, said: Said[]): string {
-  const spoken = language ?? "en";
-  return said.map(([key, values]) => filled(words[spoken][key] ?? key, values)).join(JOINS[spoken]);
+export function joinSentences(language: Language | null, parts: Sentence[]): string {
+  return parts.map(([key, values]) => say(key, language, values)).join(JOINS[language ?? "en"]);
 }
 
 /** What a check is called in a badge; one that has no name of its own, as it is. */
 export function checkSaid(language: Language, check: string): string {
-  return words[language][`check.${check}`] ?? check;
-}
-
-/** Filled in one by one: what is filled in may hold braces itself. */
-function filled(text: string, values: Record<string, string | number> = {}): string {
-  return text.replace(/\{(\w+)\}/g, (_, name: string) => String(values[name] ?? ""));
+  const key = `check.${check}`;
+  return isSentence(key) ? say(key, language) : check;
 }
 
 /** A weight as it is shown: no digit more than its code can hold. */
@@ -53,7 +44,7 @@ function isExact(value: number): boolean {
 }
 
 /** Which site and head a picture is of; a head is called by its number in the model. */
-export function placeSaid(site: Site, head: number | null): Said {
+export function placeSaid(site: Site, head: number | null): Sentence {
   const single = head === null && site.heads === 1;
   if (site.kind === "aggregate" || single) return ["caption.aggregate", { site: site.name }];
   if (head === null) return ["caption.mean", { site: site.name, heads: site.heads }];
@@ -66,13 +57,13 @@ export function labelOf(site: Site, state: State): LabelName {
 }
 
 /** What was done to the weights of a map before it was coloured. */
-export function doneSaid(site: Site, state: State): Said[] {
-  const mended: Said[] = site.header.mended ? [["caption.mended"]] : [];
+export function doneSaid(site: Site, state: State): Sentence[] {
+  const mended: Sentence[] = site.header.mended ? [["caption.mended"]] : [];
   if (site.long) {
     const [rows, columns] = site.header.cells;
     return [...mended, ["caption.cells", { rows, columns }]];
   }
-  const said: Said[] = [...mended, [`caption.rows.${labelOf(site, state)}`]];
+  const said: Sentence[] = [...mended, [`caption.rows.${labelOf(site, state)}`]];
   if (state.hide.length) {
     said.push([`caption.hide.${state.hide.length === 1 ? state.hide[0] : "both"}`]);
   }
@@ -81,6 +72,6 @@ export function doneSaid(site: Site, state: State): Said[] {
 }
 
 /** How weights became colours. */
-export function scaleSaid(state: State, largest: number): Said {
+export function scaleSaid(state: State, largest: number): Sentence {
   return [`caption.scale.${state.scale}`, { largest: percent(largest) }];
 }

@@ -1,11 +1,11 @@
 /** The findings of a report: a list beside the picture; a click opens the picture of one. */
-import { checkSaid, placeSaid, say } from "./captions";
+import { checkSaid, joinSentences, placeSaid } from "./captions";
 import { h, set } from "./dom";
 import type { FindingHeader, SayingHeader, Severity } from "./header";
 import type { Look } from "./look";
-import { phrase } from "./phrases";
 import type { Scene } from "./scene";
 import type { Language, State } from "./state";
+import { say } from "./text";
 
 export const SEVERITIES: readonly Severity[] = ["bug", "warning", "observation"];
 // shapes, so that nobody needs the colours
@@ -75,7 +75,7 @@ export class Findings {
   }
 
   private word(key: string, values: Record<string, string> = {}): string {
-    return say(this.look.language, [[key, values]]);
+    return say(key, this.look.language, values);
   }
 
   private fill(): void {
@@ -120,7 +120,7 @@ export class Findings {
     const part = (key: string, text: string): HTMLElement[] =>
       text ? [h("h3", {}, [this.word(key)]), h("p", { dir: "auto" }, [text])] : [];
     const call = finding.call
-      ? [h("h3", {}, [this.word("finding.call")]), h("pre", { tabindex: 0, title: phrase(this.look.language, "hint.copy") }, [h("code", {}, [finding.call])])]
+      ? [h("h3", {}, [this.word("finding.call")]), h("pre", { tabindex: 0, title: say("hint.copy", this.look.language) }, [h("code", {}, [finding.call])])]
       : [];
     return [
       ...part("finding.meaning", said.meaning),
@@ -137,7 +137,7 @@ export class Findings {
     const site = traced.sites.find(({ name }) => name === finding.site);
     const place =
       site && finding.head !== null
-        ? say(language, [placeSaid(site, finding.head)]).replace(/[.。]$/, "")
+        ? joinSentences(language, [placeSaid(site, finding.head)]).replace(/[.。]$/, "")
         : finding.site;
     const alone = finding.severity === "observation" && finding.limit === 0; // some have no limit
     const both = { value: shown(finding.value), limit: shown(finding.limit) };

@@ -2,7 +2,7 @@
 import { percent } from "./captions";
 import { h } from "./dom";
 import type { Look } from "./look";
-import { phrase } from "./phrases";
+import { say } from "./text";
 
 export function legend(look: Look, largest: number, signed = false, own?: Uint32Array): HTMLElement {
   const canvas = h("canvas", { width: 257, height: 1, "aria-hidden": "true" });
@@ -17,6 +17,6 @@ export function legend(look: Look, largest: number, signed = false, own?: Uint32
 function ends(look: Look, largest: number, signed: boolean): [string, string] {
   if (signed) return [percent(-largest), percent(largest)];
   if (look.state.scale === "log") return ["0.001%", "100%"];
-  if (look.state.scale === "row") return ["0%", phrase(look.language, "scale.most")];
+  if (look.state.scale === "row") return ["0%", say("scale.most", look.language)];
   return ["0%", percent(largest)];
 }

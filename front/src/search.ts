@@ -2,9 +2,9 @@
 import { h } from "./dom";
 import { visible } from "./glyphs";
 import type { Look } from "./look";
-import { phrase } from "./phrases";
 import { labelOf } from "./captions";
 import type { AxisName } from "./state";
+import { say } from "./text";
 
 const MOST = 40;
 
@@ -54,7 +54,7 @@ export class Search {
 
   open(look: Look): void {
     this.look = look;
-    const label = phrase(look.language, "search.label");
+    const label = say("search.label", look.language);
     this.input.placeholder = label;
     this.input.setAttribute("aria-label", label);
     this.input.value = "";
@@ -74,11 +74,11 @@ export class Search {
       h(
         "li",
         { role: "option", "aria-selected": String(index === this.at) },
-        [h("bdi", {}, [visible(hit.text)]), h("span", {}, [`${phrase(this.look.language, hit.axis === "row" ? "text.rows" : "text.columns")} ${hit.place + 1}`])],
+        [h("bdi", {}, [visible(hit.text)]), h("span", {}, [`${say(hit.axis === "row" ? "text.rows" : "text.columns", this.look.language)} ${hit.place + 1}`])],
         { click: () => this.choose(index) },
       ),
     );
-    const none = h("li", { class: "none" }, [phrase(this.look.language, "control.none")]);
+    const none = h("li", { class: "none" }, [say("control.none", this.look.language)]);
     this.list.replaceChildren(...(items.length || !this.input.value ? items : [none]));
     this.list.children[this.at]?.scrollIntoView({ block: "nearest" });
   }

@@ -1,12 +1,12 @@
 /** The controls that a view has, in one line or more. */
-import { labelOf, say } from "./captions";
+import { labelOf } from "./captions";
 import { choice, menu, named, slider, toggles, type Control, type Option } from "./controls";
 import { h } from "./dom";
 import type { Look } from "./look";
 import { otherPlace } from "./numbers/difference";
-import { phrase } from "./phrases";
 import type { Site, Traced } from "./scene";
 import { HIDDEN, type Place, type State } from "./state";
+import { say } from "./text";
 import { stillPinned } from "./views/heads";
 
 const STRIP = 17; // heads that stand in one line; more come as a menu
@@ -63,7 +63,7 @@ export class Toolbar {
   }
 
   private word(key: string): string {
-    return say(this.look.language, [[key]]);
+    return say(key, this.look.language);
   }
 
   private change(changes: Partial<State>): void {
@@ -152,7 +152,7 @@ export class Toolbar {
     const { scene, language } = this.look;
     const now = (): Place => otherPlace(this.look.scene, this.look.state);
     const set = (changes: Partial<Place>): void => this.change({ other: { ...now(), ...changes } });
-    const title = phrase(language, "control.other");
+    const title = say("control.other", language);
     const traced = scene.trace(now().trace);
     const parts: HTMLElement[] = [];
     if (scene.traces.length > 1 && !scene.header.findings) {
@@ -174,9 +174,9 @@ export class Toolbar {
 
   private axis(): HTMLElement {
     const { language } = this.look;
-    const options = (["row", "column"] as const).map((value) => ({ value, text: phrase(language, `axis.${value}`) }));
+    const options = (["row", "column"] as const).map((value) => ({ value, text: say(`axis.${value}`, language) }));
     const control = choice(options, (axis) => this.change({ axis, ...this.turned(axis) }), "axis");
-    return named(phrase(language, "control.axis"), this.keep(control, ({ state }) => state.axis));
+    return named(say("control.axis", language), this.keep(control, ({ state }) => state.axis));
   }
 
   /** A pinned token means the same one in the other direction only if rows are columns. */
@@ -222,7 +222,7 @@ export class Toolbar {
     const control = toggles(options, toggled, "heads");
     const element = this.keep(control, shown);
     element.classList.add("coloured");
-    const all = h("button", { type: "button", class: "quiet", "data-key": "heads.all" }, [phrase(this.look.language, "control.every")], {
+    const all = h("button", { type: "button", class: "quiet", "data-key": "heads.all" }, [say("control.every", this.look.language)], {
       click: () => this.change({ head: null, heads: null }),
     });
     return named(this.word("control.head"), element, [all]);
@@ -249,7 +249,7 @@ export class Toolbar {
 
   private threshold(): HTMLElement {
     const control = slider((threshold) => this.change({ threshold }), "threshold");
-    const auto = h("button", { type: "button", class: "quiet", "data-key": "threshold.auto" }, [phrase(this.look.language, "control.auto")], {
+    const auto = h("button", { type: "button", class: "quiet", "data-key": "threshold.auto" }, [say("control.auto", this.look.language)], {
       click: () => this.change({ threshold: null }),
     });
     const value = ({ state }: Look): number => state.threshold ?? this.drawn;

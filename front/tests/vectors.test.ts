@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { deflateRawSync } from "node:zlib";
-import { checkSaid, percent, setWords } from "../src/captions";
+import { checkSaid, percent } from "../src/captions";
 import { fromCharacters } from "../src/characters";
 import { decode } from "../src/decode";
 import { opened } from "../src/findings";
@@ -18,7 +18,8 @@ import { needed } from "../src/numbers/needed";
 import type { Label } from "../src/numbers/reading";
 import { thumbs } from "../src/numbers/thumbs";
 import { Scene } from "../src/scene";
-import { fromHash, toHash, USUAL, type State } from "../src/state";
+import { fromHash, toHash, USUAL, type Language, type State } from "../src/state";
+import { setSentences } from "../src/text";
 
 interface Vectors {
   characters: { bytes: string; units: number[] };
@@ -35,7 +36,15 @@ interface Vectors {
 
 const read = (path: string): unknown => JSON.parse(readFileSync(path, "utf-8"));
 const vectors = read("../tests/views/vectors.json") as Vectors;
-setWords(read("../src/regard/views/words.json") as Parameters<typeof setWords>[0]);
+
+/** The sentences of the page, as Python puts them into the header. */
+function pageSentences(language: Language): Record<string, string> {
+  const areas = ["page", "views", "findings"].map((area) => read(`../src/regard/text/${area}.json`));
+  const byKey = Object.assign({}, ...areas) as Record<string, Record<Language, string>>;
+  return Object.fromEntries(Object.entries(byKey).map(([key, text]) => [key, text[language]]));
+}
+setSentences({ en: pageSentences("en"), zh: pageSentences("zh") });
+
 const bytes = (text: string): Uint8Array => new Uint8Array(Buffer.from(text, "base64"));
 
 function near(found: unknown, stored: unknown, path = ""): void {

@@ -7,9 +7,10 @@ import pytest
 import torch
 
 from regard.errors import FileError
+from regard.text import say
 from regard.types import Trace
 from regard.views import State, heads, heatmap
-from regard.views.captions import WORDS
+from regard.views.captions import page_sentences
 from regard.views.page import html, page, write_page
 from regard.views.scene import build, pack
 from views import opening, vectors
@@ -46,7 +47,7 @@ def test_the_header_and_the_state_come_back():
     packed, found = opened(a_scene(), state)
     assert found.header["scene"] == json.loads(json.dumps(packed.header))
     assert State.from_json(found.header["state"]) == state
-    assert found.header["words"] == WORDS
+    assert found.header["words"] == page_sentences()
 
 
 def test_a_token_cannot_close_the_script_it_sits_in():
@@ -107,7 +108,7 @@ def test_long_pages_come_in_parts(monkeypatch):
 def test_the_page_says_its_language(language, lang):
     _, found = opened(a_scene(), State(language=language))
     assert f'<html lang="{lang}">' in found.text
-    assert WORDS["zh"]["page.noscript"] in found.text
+    assert say("page.noscript", "zh") in found.text
 
 
 def test_a_page_that_cannot_be_written_leaves_what_was_there(tmp_path):

@@ -1,5 +1,5 @@
 /** The numbers of a comparison: two maps over the same words, and one minus the other. */
-import { doneSaid, placeSaid, say, type Said } from "../captions";
+import { doneSaid, joinSentences, placeSaid, type Sentence } from "../captions";
 import { zeros, type Matrix } from "../matrix";
 import { Refusal } from "../refusal";
 import type { Scene, Site, Traced } from "../scene";
@@ -33,9 +33,9 @@ export function difference(scene: Scene, state: State): Difference {
     ? overWords(scene, states, sites)
     : [read(scene, states[0]), read(scene, states[1])];
   const names = states.map((each, side) =>
-    say(state.language, [placeSaid(sites[side]!, each.head)]),
+    joinSentences(state.language, [placeSaid(sites[side]!, each.head)]),
   ) as [string, string];
-  const said: Said[] = [
+  const said: Sentence[] = [
     ["caption.compare", { first: names[0], second: names[1] }],
     ...doneSaid(sites[0], state),
   ];
@@ -47,7 +47,7 @@ export function difference(scene: Scene, state: State): Difference {
     rows: first.rows,
     columns: first.columns,
     names,
-    caption: say(state.language, said),
+    caption: joinSentences(state.language, said),
   };
 }
 

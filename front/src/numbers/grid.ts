@@ -1,5 +1,5 @@
 /** The numbers of a heatmap: weights, how strongly each is coloured, labels that do not overlap. */
-import { doneSaid, placeSaid, say, scaleSaid } from "../captions";
+import { doneSaid, joinSentences, placeSaid, scaleSaid } from "../captions";
 import { largest, type Matrix } from "../matrix";
 import type { Scene } from "../scene";
 import type { Scale, State } from "../state";
@@ -28,7 +28,7 @@ export function grid(scene: Scene, state: State): Grid {
     ...found,
     shades: shades(found.weights, state.scale),
     cells: site.header.cells,
-    caption: say(state.language, said),
+    caption: joinSentences(state.language, said),
   };
 }
 

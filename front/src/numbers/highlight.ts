@@ -1,5 +1,5 @@
 /** The numbers of highlighted text: how much each piece, word or sentence was looked at. */
-import { doneSaid, placeSaid, say, scaleSaid, type Said } from "../captions";
+import { doneSaid, joinSentences, placeSaid, scaleSaid, type Sentence } from "../captions";
 import { largest, mean } from "../matrix";
 import { Refusal } from "../refusal";
 import type { Scene, Site } from "../scene";
@@ -55,7 +55,7 @@ export function highlights(scene: Scene, state: State): Shades {
     stream: axis.stream,
     words,
     top: top.map((index) => [labels[index]!.text, weights[index]!]),
-    caption: say(state.language, said),
+    caption: joinSentences(state.language, said),
   };
 }
 
@@ -69,7 +69,7 @@ function deep(scene: Scene, state: State, site: Site): Reading {
 }
 
 /** One row or column of the map, or the mean of all, and what it is. */
-function line(found: Reading, state: State): [Float32Array, Said] {
+function line(found: Reading, state: State): [Float32Array, Sentence] {
   const { rows, columns, data } = found.weights;
   const byRow = state.axis === "row";
   const cell = (place: number, index: number): number =>
@@ -91,7 +91,7 @@ function line(found: Reading, state: State): [Float32Array, Said] {
   return [weights, [`caption.highlight.${state.axis}`, { token: across[place]!.text }]];
 }
 
-function depthSaid(scene: Scene, state: State, site: Site): Said {
+function depthSaid(scene: Scene, state: State, site: Site): Sentence {
   if (state.depth === "all") {
     return ["caption.all", { sites: scene.trace(state.trace).alike(site).length }];
   }

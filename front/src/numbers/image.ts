@@ -1,5 +1,5 @@
 /** The numbers of attention over a picture: a weight for each patch, row by row. */
-import { percent, placeSaid, say, scaleSaid, type Said } from "../captions";
+import { joinSentences, percent, placeSaid, scaleSaid, type Sentence } from "../captions";
 import { largest, zeros, type Matrix } from "../matrix";
 import { Refusal } from "../refusal";
 import type { Scene, Site, Traced } from "../scene";
@@ -30,13 +30,13 @@ export function cells(scene: Scene, state: State): Cells {
   const sum = (data: Iterable<number>): number => [...data].reduce((all, each) => all + each, 0);
   const elsewhere = Math.max(0, sum(line) - sum(laid.data));
   const values = { token: index === null ? "" : steps[index]!.text, elsewhere: percent(elsewhere) };
-  const said: Said[] = [
+  const said: Sentence[] = [
     placeSaid(site, state.head),
     [index === null ? "caption.image.all" : "caption.image.row", values],
     scaleSaid(state, largest(laid.data)),
   ];
   const strong = shades(laid, state.scale === "row" ? "linear" : state.scale);
-  return { weights: laid, shades: strong, steps, elsewhere, caption: say(state.language, said) };
+  return { weights: laid, shades: strong, steps, elsewhere, caption: joinSentences(state.language, said) };
 }
 
 function meanOfRows({ data, columns }: Matrix, start: number, stop: number): Float64Array {

@@ -1,5 +1,5 @@
 /** The numbers of a flow: lines from token to token, and only those that matter. */
-import { doneSaid, percent, placeSaid, say, type Said } from "../captions";
+import { doneSaid, joinSentences, percent, placeSaid, type Sentence } from "../captions";
 import { zeros, type Matrix } from "../matrix";
 import { Refusal } from "../refusal";
 import type { Scene, Site } from "../scene";
@@ -49,7 +49,7 @@ function between(scene: Scene, state: State, site: Site): Lines {
   const shown = readings.map((each) => pinned(each, state));
   const threshold = thresholdOf(shown, state, Math.max(rows.length, columns.length));
   const found = shown.flatMap((map, index) => strong(map, threshold, 0, heads[index]!));
-  const said: Said[] = [
+  const said: Sentence[] = [
     heads.length === 1
       ? placeSaid(site, heads[0]!)
       : ["caption.some", { site: site.name, heads: heads.length }],
@@ -86,7 +86,7 @@ function across(scene: Scene, state: State, site: Site): Lines {
   }
   const threshold = thresholdOf(flows, state, Math.floor((labels.length * flows.length) / 2));
   const found = flows.flatMap((flow, level) => strong(flow, threshold, level, state.head));
-  const said: Said[] = [
+  const said: Sentence[] = [
     state.head === null ? ["caption.all", { sites: sites.length }] : placeSaid(site, state.head),
     ["caption.flow.all", { token: labels[token]!.text }],
     ...doneSaid(site, state),
@@ -155,13 +155,13 @@ function strong(map: Matrix, threshold: number, level: number, head: number | nu
 interface Telling {
   threshold: number;
   count: number;
-  said: Said[];
+  said: Sentence[];
   state: State;
 }
 
 function drawn(levels: Label[][], found: Line[], { threshold, count, said, state }: Telling): Lines {
   const values = { threshold: percent(threshold), shown: found.length, all: count };
-  const caption = say(state.language, [...said, ["caption.threshold", values]]);
+  const caption = joinSentences(state.language, [...said, ["caption.threshold", values]]);
   found.sort((one, two) => one.weight - two.weight);
   return { levels, lines: found, threshold, count, caption };
 }

@@ -1,8 +1,8 @@
 /** The numbers of the overview: a small map of every head of every site. */
-import { say } from "../captions";
 import { LEVELS } from "../levels";
 import type { Scene, Site } from "../scene";
 import type { State } from "../state";
+import { say } from "../text";
 import { shades } from "./grid";
 
 export interface Thumb {
@@ -30,5 +30,5 @@ export function thumbs(scene: Scene, state: State): Thumbs {
       return { site, head, height, width, shades: strong };
     });
   });
-  return { rows, caption: say(state.language, [["caption.heads"]]) };
+  return { rows, caption: say("caption.heads", state.language) };
 }

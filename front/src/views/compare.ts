@@ -1,5 +1,5 @@
 /** Two maps side by side, and the first minus the second. */
-import { percent, say } from "../captions";
+import { percent } from "../captions";
 import { h } from "../dom";
 import { visible } from "../glyphs";
 import { legend } from "../legend";
@@ -9,7 +9,7 @@ import { largest, type Matrix } from "../matrix";
 import { difference, type Difference } from "../numbers/difference";
 import { shades } from "../numbers/grid";
 import { labelAt } from "../numbers/reading";
-import { phrase } from "../phrases";
+import { say } from "../text";
 import { sideOf } from "./heatmap";
 
 interface Pane {
@@ -53,7 +53,7 @@ export class CompareView implements Drawing {
     const signed = minus.data.map((each) => (far > 0 ? 0.5 + each / far / 2 : 0.5));
     this.fill(0, names[0], first, common(first), most);
     this.fill(1, names[1], second, common(second), most);
-    this.fill(2, phrase(look.language, "compare.difference"), minus, signed, far);
+    this.fill(2, say("compare.difference", look.language), minus, signed, far);
     return this.found.caption;
   }
 
@@ -99,7 +99,7 @@ export class CompareView implements Drawing {
     const [one, two, less] = [first, second, minus].map(({ data }) => percent(data[cell]!));
     const values = { row: visible(rows[at.row]!.text), column: visible(columns[at.column]!.text) };
     const weight = `${one} − ${two} = ${less}`;
-    this.look.tip.show(event, [say(this.look.language, [["hover.weight", { ...values, weight }]]), positions(at)]);
+    this.look.tip.show(event, [say("hover.weight", this.look.language, { ...values, weight }), positions(at)]);
   }
 
   resize(): void {

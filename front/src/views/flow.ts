@@ -1,11 +1,11 @@
 /** Lines from token to token, on a canvas. */
-import { percent, say } from "../captions";
+import { percent } from "../captions";
 import { h, sized } from "../dom";
 import { fitted, FONT, isolated, visible, width } from "../glyphs";
 import type { Drawing, Look } from "../look";
 import { tickStep } from "../numbers/grid";
 import { lines, type Line, type Lines } from "../numbers/lines";
-import { phrase } from "../phrases";
+import { say } from "../text";
 
 const FONT_SIZE = 13;
 const TALLEST = 7000; // pixels of the longest text
@@ -44,7 +44,7 @@ export class FlowView implements Drawing {
     this.rows = this.placed();
     this.spot = null;
     const whole = this.rows.every((each) => each.every((row) => row !== undefined));
-    this.hint.textContent = phrase(look.language, whole ? "hint.flow" : "hint.flow.long");
+    this.hint.textContent = say(whole ? "hint.flow" : "hint.flow.long", look.language);
     this.canvas.setAttribute("aria-label", this.flow.caption);
     this.draw();
     return this.flow.caption;
@@ -202,7 +202,7 @@ export class FlowView implements Drawing {
     const last = this.flow.levels.length - 1;
     if (last === 1) {
       const isQuery = level === 0;
-      const text = phrase(language, isQuery ? "text.rows" : "text.columns");
+      const text = say(isQuery ? "text.rows" : "text.columns", language);
       const isLeft = this.reversed ? level === last : level === 0;
       const [x] = this.place(level, 0);
       context.font = `11px ${FONT}`;
@@ -268,10 +268,10 @@ export class FlowView implements Drawing {
       column: visible(levels[line.level + 1]![line.stop]!.text),
       weight: percent(line.weight),
     };
-    const text = say(this.look.language, [["hover.weight", values]]);
+    const text = say("hover.weight", this.look.language, values);
     const { state, scene } = this.look;
     if (line.head === null || state.head !== null) return text;
-    return `${text}  (${say(this.look.language, [["control.head"]])} ${scene.trace(state.trace).site(state.site).number(line.head)})`;
+    return `${text}  (${say("control.head", this.look.language)} ${scene.trace(state.trace).site(state.site).number(line.head)})`;
   }
 
   private leave(): void {

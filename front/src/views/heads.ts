@@ -1,10 +1,11 @@
 /** All layers x heads as small maps in one glance. */
-import { checkSaid, say } from "../captions";
+import { checkSaid } from "../captions";
 import { h } from "../dom";
 import { SIGNS } from "../findings";
 import type { Drawing, Look } from "../look";
 import { thumbs, type Thumb } from "../numbers/thumbs";
 import type { Site } from "../scene";
+import { say } from "../text";
 import { Sheet } from "./sheet";
 
 const KINDS = ["encoder", "decoder", "cross", "aggregate"];
@@ -22,7 +23,7 @@ export class HeadsView implements Drawing {
       return rows.length ? [this.section(look, kind, rows)] : [];
     });
     const gaps = look.scene.trace(look.state.trace).header.gaps.map(({ site, reason }) =>
-      h("p", { class: "hint" }, [say(look.language, [["gap", { site, reason }]])]),
+      h("p", { class: "hint" }, [say("page.gap", look.language, { site, reason })]),
     );
     this.element.replaceChildren(...sections, ...gaps);
     return found.caption;
@@ -30,7 +31,7 @@ export class HeadsView implements Drawing {
 
   private section(look: Look, kind: string, rows: Thumb[][]): HTMLElement {
     const most = Math.max(...rows.map((row) => row.length));
-    const title = h("h2", {}, [say(look.language, [[`kind.${kind}`]])]);
+    const title = h("h2", {}, [say(`kind.${kind}`, look.language)]);
     const lines = rows.map((row) => this.row(look, row));
     const numbers = Array.from({ length: most }, (_, head) => h("span", {}, [String(head)]));
     const ruler = h("div", { class: "row ruler", "aria-hidden": "true" }, [h("span", { class: "name" }), ...numbers]);
@@ -57,7 +58,7 @@ export class HeadsView implements Drawing {
     const number = site.number(head);
     const badges = site.badges(head);
     const called = badges.map((each) => checkSaid(language, each));
-    const label = [site.kind === "aggregate" ? site.name : say(language, [["caption.head", { site: site.name, head: number }]]), ...called];
+    const label = [site.kind === "aggregate" ? site.name : say("caption.head", language, { site: site.name, head: number }), ...called];
     const here = site.name === (state.site ?? "") && head === state.head;
     const tags = badges.length ? h("span", { class: "badges" }, badges.map((each) => badge(look, site, head, each))) : null;
     const numbered = site.header.numbers ? h("span", { class: "number", "aria-hidden": "true" }, [String(number)]) : null;

@@ -1,5 +1,5 @@
 /** Queries x keys of one head, with what a pinned row or column looked at beside it. */
-import { percent, say } from "../captions";
+import { percent } from "../captions";
 import { h } from "../dom";
 import { visible } from "../glyphs";
 import { legend } from "../legend";
@@ -11,9 +11,9 @@ import { largest as largestOf, type Matrix } from "../matrix";
 import { grid, shades, type Grid } from "../numbers/grid";
 import { covering, drawingOf } from "../numbers/marks";
 import { labelAt, type Label } from "../numbers/reading";
-import { phrase } from "../phrases";
 import type { Site } from "../scene";
 import type { Axis, Stream } from "../streams";
+import { say } from "../text";
 import { topList } from "../toplist";
 
 const TOP = 8;
@@ -177,8 +177,8 @@ export class HeatmapView implements Drawing {
       weight: percent(found.weight),
     };
     const most = this.site.long && !found.patch ? this.largestAt(found) : null;
-    if (most === null) return say(this.look.language, [["hover.weight", values]]);
-    return say(this.look.language, [["hover.cell", { ...values, largest: percent(most) }]]);
+    if (most === null) return say("hover.weight", this.look.language, values);
+    return say("hover.cell", this.look.language, { ...values, largest: percent(most) });
   }
 
   /** The largest weight near a place of a long map, over the heads that are shown. */
@@ -197,7 +197,7 @@ export class HeatmapView implements Drawing {
     const parts: HTMLElement[] = [];
     const pinned = this.pinned();
     if (pinned && !site.long) parts.push(this.lineList(pinned));
-    else parts.push(h("p", { class: "hint" }, [phrase(look.language, "hint.map")]));
+    else parts.push(h("p", { class: "hint" }, [say("hint.map", look.language)]));
     if (site.long) parts.push(...this.longParts());
     this.beside.replaceChildren(...parts);
   }
@@ -212,7 +212,7 @@ export class HeatmapView implements Drawing {
     const order = [...across.keys()].sort((one, two) => cell(two) - cell(one) || one - two);
     const top = order.slice(0, TOP).filter((index) => cell(index) !== 0);
     const token = visible((byRow ? rows : columns)[start]!.text);
-    const title = say(this.look.language, [[`caption.highlight.${axis}`, { token }]]);
+    const title = say(`caption.highlight.${axis}`, this.look.language, { token });
     return topList(this.look, title, top.map((index) => [across[index]!.text, cell(index)]));
   }
 
@@ -226,8 +226,8 @@ export class HeatmapView implements Drawing {
           [`${rows[0] + 1}–${rows[1]} × ${columns[0] + 1}–${columns[1]}`],
           { click: () => { this.panel.part.fit(columns, rows); this.panel.draw(); } }),
       );
-      const title = h("h2", {}, [phrase(look.language, "windows")]);
-      const note = h("p", { class: "hint" }, [phrase(look.language, "windows.note")]);
+      const title = h("h2", {}, [say("windows.title", look.language)]);
+      const note = h("p", { class: "hint" }, [say("windows.note", look.language)]);
       parts.push(h("section", { class: "windows" }, [title, ...items, note]));
     }
     const { more } = look.scene.header;
@@ -247,7 +247,7 @@ export class HeatmapView implements Drawing {
 
 /** Where to get what a page leaves out. */
 export function moreNote(look: Look, more: string): HTMLElement {
-  const text = say(look.language, [["long.more", { more: "\u0000" }]]);
+  const text = say("long.more", look.language, { more: "\u0000" });
   const [before, after] = text.split("\u0000");
   return h("p", { class: "hint" }, [before ?? "", h("code", {}, [more]), after ?? ""]);
 }

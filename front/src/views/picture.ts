@@ -1,5 +1,5 @@
 /** Attention over the cells of a picture, row by row. */
-import { percent, say } from "../captions";
+import { percent } from "../captions";
 import { colourAt, css } from "../colours";
 import { h, sized } from "../dom";
 import { visible } from "../glyphs";
@@ -7,6 +7,7 @@ import { legend } from "../legend";
 import type { Drawing, Look } from "../look";
 import { largest } from "../matrix";
 import { cells, type Cells } from "../numbers/image";
+import { say } from "../text";
 
 export class PictureView implements Drawing {
   readonly element: HTMLElement;
@@ -113,7 +114,7 @@ export class PictureView implements Drawing {
     const row = Math.floor(((event.clientY - box.top) / box.height) * rows);
     if (row < 0 || column < 0 || row >= rows || column >= columns) return this.look.tip.hide();
     const values = { row: row + 1, column: column + 1, weight: percent(data[row * columns + column]!) };
-    this.look.tip.show(event, [say(this.look.language, [["hover.weight", values]]).replace(" → ", ", ")]);
+    this.look.tip.show(event, [say("hover.weight", this.look.language, values).replace(" → ", ", ")]);
   }
 }
 

@@ -1,15 +1,13 @@
 """A check: what it looks for, the limit, and what is said when something is found."""
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache
-from pathlib import Path
 from typing import Any, Literal
 
 from regard.diagnosis.evidence import Evidence
 from regard.diagnosis.limits import LIMITS, Limit
 from regard.errors import UnknownNameError
+from regard.text import LANGUAGES, say, sentences, template
 from regard.types.finding import Drawing, Finding, Saying, Severity
 
 Picture = Literal["heatmap", "highlight", "flow", "heads"]
@@ -133,15 +131,17 @@ def entry(
 
 
 def sayings(check: str) -> Mapping[str, Saying]:
-    """What is said of a check in each language, as templates."""
-    return {language: Saying(**said) for language, said in _said()[check].items()}
+    """What is said of a check in each language, as templates of `regard.text`."""
+    return {language: _saying(check, language) for language in LANGUAGES}
 
 
-@cache
-def _said() -> dict[str, dict[str, dict[str, str]]]:
-    file = Path(__file__).with_name("words.json")
-    found: dict[str, dict[str, dict[str, str]]] = json.loads(file.read_text(encoding="utf-8"))
-    return found
+def _saying(check: str, language: str) -> Saying:
+    others = sentences("diagnosis")[language]
+    return Saying(
+        template(f"diagnosis.{check}.sentence", language),
+        others.get(f"diagnosis.{check}.meaning", ""),
+        others.get(f"diagnosis.{check}.remedy", ""),
+    )
 
 
 def _spoken(saying: Saying, fields: Mapping[str, Any]) -> Saying:
@@ -152,21 +152,10 @@ def _spoken(saying: Saying, fields: Mapping[str, Any]) -> Saying:
 
 def _phrases(hit: Hit, traces: int, language: str) -> dict[str, str]:
     """Which text it is of, and in how many it holds, where there are several."""
-    text, some, two, every = _PHRASES[language]
-    if hit.held == hit.among:
-        some = two if hit.among == 2 else every
-    return {
-        "text": text.format(hit.example + 1) if traces > 1 else "",
-        "often": some.format(hit.held, hit.among) if hit.held and hit.among > 1 else "",
-    }
-
-
-_PHRASES = {
-    "en": ("In text {}, ", ", in {} of {} texts", ", in both texts", ", in all {} texts"),
-    "zh": (
-        "第 {} 个文本中，",
-        "，{1} 个文本中有 {0} 个如此",
-        "，两个文本都如此",
-        "，{} 个文本都如此",
-    ),
-}
+    text, often = "", ""
+    if traces > 1:
+        text = say("diagnosis.text", language, number=hit.example + 1)
+    if hit.held and hit.among > 1:
+        amount = "some" if hit.held < hit.among else "both" if hit.among == 2 else "all"
+        often = say(f"diagnosis.often.{amount}", language, held=hit.held, among=hit.among)
+    return {"text": text, "often": often}

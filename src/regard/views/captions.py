@@ -1,35 +1,26 @@
 """Sentences that say what a picture shows and what was done to its numbers, in two languages."""
 
-import json
 from collections.abc import Iterable
-from importlib.resources import files
 from typing import Any
 
+from regard.text import say, sentences
 from regard.types.finding import Finding, Saying
 from regard.views.scene import Scene, Site
 from regard.views.state import State
 
-WORDS: dict[str, dict[str, str]] = json.loads(
-    (files("regard.views") / "words.json").read_text("utf-8")
-)
+# Between two sentences: Chinese ones end in a full-width stop and need no space.
 JOINS = {"en": " ", "zh": ""}
-Said = tuple[str, dict[str, Any]]
+Sentence = tuple[str, dict[str, Any]]  # a key of regard.text, and the values to fill in
 
 
-def say(language: str | None, said: Iterable[Said]) -> str:
-    """Sentences of words.json by key, filled in and joined."""
-    language = language or "en"
-    # one by one: what is filled in may hold braces itself
-    return JOINS[language].join(_filled(WORDS[language][key], values) for key, values in said)
+def join_sentences(language: str | None, parts: Iterable[Sentence]) -> str:
+    """Sentences of `regard.text` by key, filled in and joined as the language does."""
+    return JOINS[language or "en"].join(say(key, language, **values) for key, values in parts)
 
 
-def _filled(text: str, values: dict[str, Any]) -> str:
-    parts = text.split("{")
-    found = [parts[0]]
-    for part in parts[1:]:
-        name, _, rest = part.partition("}")
-        found += [str(values[name]), rest]
-    return "".join(found)
+def page_sentences() -> dict[str, dict[str, str]]:
+    """The sentences that a page carries with it, by language and key."""
+    return sentences("page", "views", "findings")
 
 
 def percent(weight: float) -> str:
@@ -48,7 +39,7 @@ def percent(weight: float) -> str:
     return f"{sign}{100 * size:.{2 if size < 0.01 else 1}f}%"
 
 
-def place_said(site: Site, head: int | None) -> Said:
+def place_said(site: Site, head: int | None) -> Sentence:
     """Which site and head a picture is of; a head is called by its number in the model."""
     if site.kind == "aggregate" or (head is None and site.heads == 1):
         return "caption.aggregate", {"site": site.name}
@@ -65,13 +56,13 @@ def label_of(site: Site, state: State) -> str:
     return state.label or "produced"
 
 
-def done_said(site: Site, state: State) -> list[Said]:
+def done_said(site: Site, state: State) -> list[Sentence]:
     """What was done to the weights of a map before it was coloured."""
-    mended: list[Said] = [("caption.mended", {})] if site.maps.mended else []
+    mended: list[Sentence] = [("caption.mended", {})] if site.maps.mended else []
     if site.long:
         rows, columns = site.maps.cells
         return [*mended, ("caption.cells", {"rows": rows, "columns": columns})]
-    said: list[Said] = [*mended, (f"caption.rows.{label_of(site, state)}", {})]
+    said: list[Sentence] = [*mended, (f"caption.rows.{label_of(site, state)}", {})]
     if state.hide:
         said.append((f"caption.hide.{state.hide[0] if len(state.hide) == 1 else 'both'}", {}))
     if state.unit != "piece":
@@ -79,7 +70,7 @@ def done_said(site: Site, state: State) -> list[Said]:
     return said
 
 
-def scale_said(state: State, largest: float) -> Said:
+def scale_said(state: State, largest: float) -> Sentence:
     """How weights became colours."""
     return f"caption.scale.{state.scale}", {"largest": percent(largest)}
 
@@ -91,7 +82,8 @@ def spoken(finding: Finding, language: str | None) -> Saying:
 
 def check_said(check: str, language: str | None) -> str:
     """What a check is called in a badge; one that has no name of its own, as it is."""
-    return WORDS[language or "en"].get(f"check.{check}", check)
+    key = f"check.{check}"
+    return say(key, language) if key in sentences("findings")["en"] else check
 
 
 def value_of(finding: Finding, language: str | None) -> str:
@@ -99,7 +91,7 @@ def value_of(finding: Finding, language: str | None) -> str:
     if finding.severity == "observation" and finding.limit == 0:
         return f"{finding.value:.3g}"
     filled = {name: f"{getattr(finding, name):.3g}" for name in ("value", "limit")}
-    return say(language, [("finding.value", filled)])
+    return say("finding.value", language, **filled)
 
 
 def title_of(scene: Scene) -> str:

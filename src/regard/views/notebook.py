@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from regard.errors import InputError, RegardError
-from regard.views.captions import WORDS
+from regard.views.captions import page_sentences
 from regard.views.code import encode
 from regard.views.page.html import built_front
 from regard.views.scene import Scene, Site, pack
@@ -55,7 +55,7 @@ class Widget(anywidget.AnyWidget):  # type: ignore[misc, unused-ignore]
         packed = pack(scene)
         super().__init__(
             _esm=built_front() + EXPORT,
-            header={"scene": packed.header, "words": WORDS},
+            header={"scene": packed.header, "words": page_sentences()},
             blobs=b"".join(packed.blobs),
             state=state,
         )

@@ -10,16 +10,13 @@ from pathlib import Path
 
 from regard.errors import InputError, UnknownNameError
 from regard.files import atomic_file
+from regard.text import LANGUAGES, say
 from regard.views.colours import dark, is_dim, light
 
 Measured = tuple[float, float | None]  # a mean, and its spread if it has one
 Cell = str | int | float | Measured | None
 
 _DEEPEST = 0.48  # shade of the largest number: letters stay easy to read
-_WORDS = {
-    "en": {"sort": "sort by this column", "filter": "filter rows", "unknown": "not known"},
-    "zh": {"sort": "按此列排序", "filter": "筛选行", "unknown": "未知"},
-}
 _POLICY = (
     "default-src 'none'; script-src 'sha256-{hash}'; style-src 'unsafe-inline'; "
     "base-uri 'none'; form-action 'none'"
@@ -126,8 +123,8 @@ class Table:
     language: str = "en"
 
     def __post_init__(self) -> None:
-        if self.language not in _WORDS:
-            raise UnknownNameError("language", self.language, _WORDS)
+        if self.language not in LANGUAGES:
+            raise UnknownNameError("language", self.language, LANGUAGES)
         for row in self.rows:
             if len(row) != len(self.columns):
                 raise InputError(
@@ -137,18 +134,16 @@ class Table:
 
     def html(self) -> str:
         """The page: it needs no network, and its rows are there without its script too."""
-        words = _WORDS[self.language]
         digest = base64.b64encode(hashlib.sha256(_SCRIPT.encode()).digest()).decode()
         reaches = [self._reach(place) for place in range(len(self.columns))]
-        body = [
-            "".join(map(_cell, row, reaches, [words["unknown"]] * len(row))) for row in self.rows
-        ]
+        unknown = say("table.unknown", self.language)
+        body = ["".join(map(_cell, row, reaches, [unknown] * len(row))) for row in self.rows]
         return _PAGE.format(
             language="zh-Hans" if self.language == "zh" else "en",
             policy=_escaped(_POLICY.format(hash=digest)),
             title=_escaped(self.title),
             note=_escaped(self.note),
-            filter=words["filter"],
+            filter=say("table.filter", self.language),
             head="".join(self._head(place) for place in range(len(self.columns))),
             body="\n".join(f"<tr>{cells}</tr>" for cells in body),
             style=_STYLE,
@@ -165,7 +160,7 @@ class Table:
     def _head(self, place: int) -> str:
         column = self.columns[place]
         number = any(not isinstance(row[place], str | None) for row in self.rows)
-        hint = "; ".join(filter(None, (column.hint, _WORDS[self.language]["sort"])))
+        hint = "; ".join(filter(None, (column.hint, say("table.sort", self.language))))
         return (
             f'<th scope="col" data-kind="{"number" if number else "text"}">'
             f'<button title="{_escaped(hint)}">{_escaped(column.title)}</button></th>'

@@ -1,5 +1,5 @@
+from regard.text import say
 from regard.views import heads, heatmap, highlight
-from regard.views.captions import WORDS
 from views.browser import scenes
 
 
@@ -23,7 +23,7 @@ def test_a_key_does_what_a_click_does_and_the_caption_says_it(open_page):
     ]:
         found.press(key)
         assert found.hash == address
-        assert WORDS["en"][sentence] in found.caption
+        assert say(sentence, "en") in found.caption
 
 
 def test_one_click_hides_tokens_and_renormalises(open_page):
@@ -84,7 +84,7 @@ def test_the_page_speaks_chinese(open_page):
     view = heatmap(scenes.a_trace(), "layer.0", 0)
     found = open_page(view, "#language=zh")
     assert found.caption == scenes.caption(view, language="zh")
-    assert found.text("nav [aria-current]") == WORDS["zh"]["view.heatmap"]
+    assert found.text("nav [aria-current]") == say("view.heatmap", "zh")
     found.click('[data-key="language"]')
     assert found.caption == scenes.caption(view)
 
@@ -94,7 +94,7 @@ def test_the_page_speaks_the_readers_language_unless_it_is_told(browser, tmp_pat
     context = browser.new_context(locale="zh-CN", offline=True)
     page = context.new_page()
     page.goto(path.as_uri())
-    assert page.locator("nav [aria-current]").inner_text() == WORDS["zh"]["view.heads"]
+    assert page.locator("nav [aria-current]").inner_text() == say("view.heads", "zh")
     context.close()
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 
+from regard.text import say
 from regard.types.finding import Drawing, Finding, Saying
 from regard.views import report
-from regard.views.captions import WORDS
 from views.browser import scenes
 
 
@@ -88,13 +88,12 @@ def test_what_is_said_of_findings_stays_text(opened):
 
 def test_findings_speak_both_languages_and_severity_is_told_by_more_than_colour(opened):
     found = opened("#language=zh")
-    words = WORDS["zh"]
-    assert words["report.title"] in found.text(".sum")
+    assert say("report.title", "zh") in found.text(".sum")
     first = found.text(".finding.open")
     assert "的句子" in first
-    assert words["finding.remedy"] in first
-    assert found.text(".finding.bug .severity") == f"■{words['severity.bug']}"
-    assert found.text(".finding.warning .severity") == f"▲{words['severity.warning']}"
+    assert say("finding.remedy", "zh") in first
+    assert found.text(".finding.bug .severity") == f"■{say('severity.bug', 'zh')}"
+    assert found.text(".finding.warning .severity") == f"▲{say('severity.warning', 'zh')}"
     found.click('[data-key="language"]')
     assert "The sentence of" in found.text(".finding.open")
 
@@ -140,5 +139,5 @@ def test_a_report_is_no_wider_than_a_telephone(opened):
 
 def test_an_empty_report_says_that_nothing_was_found(open_page):
     found = open_page(report(scenes.a_trace(), []))
-    assert found.text(".findings .hint") == WORDS["en"]["report.none"]
+    assert found.text(".findings .hint") == say("report.none", "en")
     assert found.page.locator(".tile").count() == scenes.LAYERS * scenes.HEADS

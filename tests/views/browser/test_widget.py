@@ -5,7 +5,7 @@ import base64
 import pytest
 
 from regard.views import heads, heatmap
-from regard.views.captions import WORDS
+from regard.views.captions import page_sentences
 from regard.views.code import encode
 from regard.views.page.html import built_front
 from views.browser import scenes
@@ -40,7 +40,7 @@ def mounted(browser):
 
     def mount(view):
         page.add_script_tag(content=built_front())
-        header = {"scene": view.packed.header, "words": WORDS}
+        header = {"scene": view.packed.header, "words": page_sentences()}
         page.evaluate(MOUNT, [header, text(b"".join(view.packed.blobs)), view.state.to_json()])
         page.wait_for_selector(".regard[data-ready]")
         return page

@@ -19,11 +19,12 @@ from regard.cli.work.seeing import is_trace
 from regard.diagnosis import CHECKS, diagnose
 from regard.errors import FileError, InputError, RegardError
 from regard.storage import load_trace
+from regard.text import say
 from regard.tracing import capture
 from regard.types import Trace
 from regard.types.finding import SEVERITIES, Finding
 from regard.views import report
-from regard.views.captions import WORDS, say, spoken
+from regard.views.captions import spoken
 from regard.views.wrapping import wrapped
 
 _BATCH = 16  # texts that are read together; what is written is written one by one
@@ -174,14 +175,12 @@ def _print(
 def _print_short(findings: Sequence[Finding], console: Console, lang: str) -> None:
     """The first sentences alone; that there are none is a sentence, too."""
     for each in findings[:_SHORT]:
-        severity = WORDS[lang][f"severity.{each.severity}"]
-        line = say(
-            lang, [("finding.named", {"name": severity, "text": spoken(each, lang).sentence})]
-        )
+        severity = say(f"severity.{each.severity}", lang)
+        line = say("finding.named", lang, name=severity, text=spoken(each, lang).sentence)
         for part in wrapped(line, console.width, cell_len):
             console.print(part, markup=False, highlight=False, no_wrap=True)
     if not findings:
-        console.print(WORDS[lang]["report.none"], markup=False, highlight=False)
+        console.print(say("report.none", lang), markup=False, highlight=False)
 
 
 def _written(patient: Patient, findings: Sequence[Finding], out: Path, lang: str) -> Path:

@@ -17,8 +17,8 @@ from regard.errors import FileError
 from regard.models import shipped
 from regard.models.checkpoints.places import folder_of
 from regard.storage import load_trace
+from regard.text import say as sentence
 from regard.types import Tokens, Trace
-from regard.views.captions import WORDS
 
 _SHOWN = 12  # tokens of a stream that are printed
 _WORDS = {
@@ -84,7 +84,7 @@ def _lines(trace: Trace, path: Path, size: int, chinese: bool) -> Iterator[tuple
         groups.setdefault(key, []).append(each.site)
     for (kind, (heads, rows, width), kept), sites in groups.items():
         named = sites[0] if len(sites) == 1 else f"{sites[0]} … {sites[-1]}"
-        known = WORDS["zh" if chinese else "en"][f"kind.{kind}"]
+        known = sentence(f"kind.{kind}", "zh" if chinese else "en")
         sizes = (heads, f"{rows:,}", f"{width:,}")
         yield say("maps"), say("map", len(sites), known, *sizes, say(kept), named)
     for gap in trace.gaps:

@@ -6,8 +6,8 @@ from itertools import pairwise
 from matplotlib.colors import to_rgba
 from matplotlib.path import Path
 
+from regard.text import say
 from regard.views import colours
-from regard.views.captions import WORDS
 from regard.views.figure.boards import LONGEST
 from regard.views.figure.columns import GAP, LABEL, SMALL, TALLEST
 from regard.views.figure.sheet import INK, MIDDLE, PALE, Sheet, cut, measured
@@ -82,7 +82,7 @@ def _draw_heads(sheet: Sheet, shown: Lines, scene: Scene, state: State) -> float
     if len(found) < 2:
         return y
     x = GAP
-    name = WORDS[state.language or "en"]["control.head"]
+    name = say("control.head", state.language)
     numbers = scene.trace(state.trace).site(state.site).numbers
     sheet.text(x, y + LABEL, name, LABEL, color=PALE)
     x += measured(name, LABEL) + GAP

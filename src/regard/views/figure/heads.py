@@ -1,7 +1,7 @@
 """The overview on paper: a small map for every head, a row for every site."""
 
+from regard.text import say
 from regard.views import colours
-from regard.views.captions import WORDS
 from regard.views.figure.columns import GAP, LABEL, SMALL, TALLEST
 from regard.views.figure.sheet import INK, MIDDLE, PALE, RULE, Sheet, cut, measured
 from regard.views.numbers import Thumb, Thumbs
@@ -48,4 +48,4 @@ def site_name(site: Site, state: State) -> str:
     """The kind of a site and which of its kind it is; an aggregate by its own name."""
     if site.layer is None:
         return site.name
-    return f"{WORDS[state.language or 'en'][f'kind.{site.kind}']} {site.layer}"
+    return f"{say(f'kind.{site.kind}', state.language)} {site.layer}"

@@ -3,7 +3,7 @@
 import numpy as np
 
 from regard.views import colours
-from regard.views.captions import percent, place_said, say
+from regard.views.captions import join_sentences, percent, place_said
 from regard.views.figure.boards import (
     KEY,
     RAMP,
@@ -109,6 +109,6 @@ def _names(scene: Scene, state: State) -> list[str]:
     other = other_place(scene, state)
     places = [(state.trace, state.site, state.head), (other.trace, other.site, other.head)]
     return [
-        say(state.language, [place_said(scene.trace(trace).site(site), head)])
+        join_sentences(state.language, [place_said(scene.trace(trace).site(site), head)])
         for trace, site, head in places
     ]

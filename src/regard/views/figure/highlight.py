@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from regard.text import say
 from regard.views import colours
-from regard.views.captions import WORDS, percent
+from regard.views.captions import percent
 from regard.views.figure.columns import GAP, LABEL, SMALL, TITLE
 from regard.views.figure.sheet import INK, PALE, Sheet, cut, measured
 from regard.views.numbers import Shade, Shades
@@ -77,7 +78,7 @@ def _draw_top(sheet: Sheet, shown: Shades, place: tuple[float, float], state: St
     if not shown.top:
         return
     x, y = place
-    sheet.text(x, y + LABEL, WORDS[state.language or "en"]["top.words"], LABEL, color=PALE)
+    sheet.text(x, y + LABEL, say("top.words", state.language), LABEL, color=PALE)
     widest = max(measured(cut(text, LABEL, 60), LABEL) for text, _ in shown.top)
     bar = LIST - widest - 2 * GAP - 26
     largest = shown.top[0][1]

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 from regard.errors import InputError
 from regard.types import Axis
-from regard.views.captions import Said, done_said, place_said, say
+from regard.views.captions import Sentence, done_said, join_sentences, place_said
 from regard.views.numbers.reading import Floats, Label, Reading, joined, read
 from regard.views.scene import Scene, Site
 from regard.views.state import Place, State
@@ -32,7 +32,7 @@ def difference(scene: Scene, state: State) -> Difference:
             "long maps are compared part by part; cut the traces with trace.part(stream, start, "
             "stop) first"
         )
-    said: list[Said] = []
+    said: list[Sentence] = []
     if _same(scene, state, other, sites):
         first, second = (read(scene, each) for each in states)
         rows, columns = first.rows, first.columns
@@ -41,7 +41,7 @@ def difference(scene: Scene, state: State) -> Difference:
         rows, columns = first.rows, first.columns
         said = [("caption.aligned", {})]
     names = [
-        say(state.language, [place_said(site, each.head)])
+        join_sentences(state.language, [place_said(site, each.head)])
         for site, each in zip(sites, states, strict=True)
     ]
     compared = ("caption.compare", {"first": names[0], "second": names[1]})
@@ -52,7 +52,7 @@ def difference(scene: Scene, state: State) -> Difference:
         first.weights - second.weights,
         rows,
         columns,
-        say(state.language, said),
+        join_sentences(state.language, said),
     )
 
 

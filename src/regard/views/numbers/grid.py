@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from regard.views.captions import done_said, place_said, say, scale_said
+from regard.views.captions import done_said, join_sentences, place_said, scale_said
 from regard.views.numbers.reading import Floats, Label, read
 from regard.views.scene import Scene
 from regard.views.state import State
@@ -43,7 +43,7 @@ def grid(scene: Scene, state: State) -> Grid:
         found.rows,
         found.columns,
         site.maps.cells,
-        say(state.language, said),
+        join_sentences(state.language, said),
     )
 
 

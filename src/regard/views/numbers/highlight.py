@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from regard.errors import InputError
-from regard.views.captions import Said, done_said, place_said, say, scale_said
+from regard.views.captions import Sentence, done_said, join_sentences, place_said, scale_said
 from regard.views.numbers.grid import shades
 from regard.views.numbers.reading import Floats, Label, Reading, read
 from regard.views.scene import Scene, Site
@@ -68,7 +68,7 @@ def highlights(scene: Scene, state: State) -> Shades:
     top = tuple((labels[index].text, float(weights[index])) for index in order if weights[index])
     said = [_depth_said(scene, state, site), line_said, *done_said(site, state)]
     said.append(scale_said(state, float(weights.max(initial=0))))
-    return Shades(axis.stream, tuple(words), top, say(state.language, said))
+    return Shades(axis.stream, tuple(words), top, join_sentences(state.language, said))
 
 
 def _deep(scene: Scene, state: State, site: Site) -> Reading:
@@ -94,7 +94,7 @@ def alike(scene: Scene, trace: int, site: Site) -> tuple[Site, ...]:
     )
 
 
-def _line(found: Reading, site: Site, state: State) -> tuple[Floats, Said]:
+def _line(found: Reading, site: Site, state: State) -> tuple[Floats, Sentence]:
     """One row or column of the map, or the mean of all rows, and what it is."""
     if state.place is None:
         if state.axis == "row":
@@ -117,7 +117,7 @@ def label_at(labels: tuple[Label, ...], place: int, site: str, axis: str) -> int
     )
 
 
-def _depth_said(scene: Scene, state: State, site: Site) -> Said:
+def _depth_said(scene: Scene, state: State, site: Site) -> Sentence:
     if state.depth == "all":
         return "caption.all", {"sites": len(alike(scene, state.trace, site))}
     return place_said(site, state.head if state.depth == "head" else None)

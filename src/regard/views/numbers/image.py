@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from regard.errors import InputError
-from regard.views.captions import Said, percent, place_said, say, scale_said
+from regard.views.captions import Sentence, join_sentences, percent, place_said, scale_said
 from regard.views.numbers.grid import shades
 from regard.views.numbers.highlight import label_at
 from regard.views.numbers.reading import Floats, row_labels
@@ -30,7 +30,7 @@ def cells(scene: Scene, state: State) -> Cells:
     (height, width), columns = patches(traced, site)
     weights = scene.weights(state.trace, state.site, state.head)
     rows = row_labels(traced, site, state)
-    said: list[Said] = [place_said(site, state.head)]
+    said: list[Sentence] = [place_said(site, state.head)]
     if state.place is None:
         line, told = weights.mean(0), ("caption.image.all", "")
     else:
@@ -47,7 +47,7 @@ def cells(scene: Scene, state: State) -> Cells:
         tuple(each.text for each in rows),
         elsewhere,
         traced.pictures.get(site.columns.stream),
-        say(state.language, said),
+        join_sentences(state.language, said),
     )
 
 

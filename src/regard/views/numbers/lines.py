@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from regard.errors import InputError
-from regard.views.captions import Said, done_said, percent, place_said, say
+from regard.views.captions import Sentence, done_said, join_sentences, percent, place_said
 from regard.views.numbers.highlight import alike, label_at
 from regard.views.numbers.reading import Floats, Label, read
 from regard.views.scene import Scene, Site
@@ -101,7 +101,7 @@ def _across(scene: Scene, state: State, site: Site) -> Lines:
         for level, flow in enumerate(flows)
         for row, column in np.argwhere(flow >= threshold)
     ]
-    said: list[Said] = [
+    said: list[Sentence] = [
         ("caption.all", {"sites": len(sites)})
         if state.head is None
         else place_said(site, state.head),
@@ -146,7 +146,7 @@ def _threshold(shown: list[Floats], state: State, tokens: int) -> float:
     return found
 
 
-def _heads_said(site: Site, heads: list[int | None]) -> Said:
+def _heads_said(site: Site, heads: list[int | None]) -> Sentence:
     if len(heads) == 1:
         return place_said(site, heads[0])
     return "caption.some", {"site": site.name, "heads": len(heads)}
@@ -157,10 +157,10 @@ def _drawn(
     found: list[Line],
     threshold: float,
     count: int,
-    telling: tuple[list[Said], State],
+    telling: tuple[list[Sentence], State],
 ) -> Lines:
     said, state = telling
     filled = {"threshold": percent(threshold), "shown": len(found), "all": count}
     said = [*said, ("caption.threshold", filled)]
     ordered = tuple(sorted(found, key=lambda line: line.weight))
-    return Lines(levels, ordered, threshold, count, say(state.language, said))
+    return Lines(levels, ordered, threshold, count, join_sentences(state.language, said))

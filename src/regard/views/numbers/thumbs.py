@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.views.captions import check_said, say
+from regard.text import say
+from regard.views.captions import check_said
 from regard.views.code import byte_levels, from_levels
 from regard.views.numbers.grid import shades
 from regard.views.scene import Scene
@@ -47,4 +48,4 @@ def thumbs(scene: Scene, state: State) -> Thumbs:
             shade = shades(largest, state.scale)
             found.append(Thumb(site.name, site.kind, head, number, shade, badges))
         rows.append(tuple(found))
-    return Thumbs(tuple(rows), say(state.language, [("caption.heads", {})]))
+    return Thumbs(tuple(rows), say("caption.heads", state.language))

@@ -13,7 +13,8 @@ from typing import Any
 
 from regard.errors import FileError
 from regard.files import atomic_file
-from regard.views.captions import WORDS
+from regard.text import LANGUAGES, say
+from regard.views.captions import page_sentences
 from regard.views.page.characters import Characters
 from regard.views.scene import Packed
 from regard.views.state import State
@@ -53,7 +54,7 @@ def page(packed: Packed, state: State, *, front: str | None = None) -> Iterator[
         "scene": packed.header,
         "state": state.to_json(),
         "places": _places(texts, parts),
-        "words": WORDS,
+        "words": page_sentences(),
     }
     yield BOM + _start(header, state, front).encode("utf-16-le")
     for number, part in enumerate(parts):
@@ -114,7 +115,7 @@ def _places(texts: Sequence[Characters], parts: list[list[int]]) -> list[list[in
 def _start(header: dict[str, Any], state: State, front: str) -> str:
     language = state.language or "en"
     digest = base64.b64encode(hashlib.sha256(front.encode()).digest()).decode()
-    both = " ".join(WORDS[each]["page.noscript"] for each in ("en", "zh"))
+    both = " ".join(say("page.noscript", each) for each in LANGUAGES)
     return START.format(
         language="zh-Hans" if language == "zh" else "en",
         policy=html.escape(POLICY.format(hash=digest)),

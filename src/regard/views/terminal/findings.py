@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from rich.cells import cell_len
 from rich.text import Text
 
+from regard.text import say
 from regard.types.finding import SEVERITIES, Finding
-from regard.views.captions import WORDS, check_said, place_said, say, spoken, value_of
+from regard.views.captions import check_said, join_sentences, place_said, spoken, value_of
 from regard.views.scene import Scene
 from regard.views.state import State
 from regard.views.terminal.ink import Ink
@@ -22,13 +23,14 @@ INDENT = "  "
 def draw_findings(scene: Scene, state: State, ink: Ink, width: int) -> Iterator[Text]:
     """How many there are of each severity, then one after the other."""
     findings = scene.findings or ()
-    words = WORDS[state.language or "en"]
     if not findings:
-        yield from _lines(words["report.none"], ink, width)
+        yield from _lines(say("report.none", state.language), ink, width)
         return
     counts = Counter(each.severity for each in findings)
     told = [
-        f"{words[f'report.{each}']} {counts[each]}" for each in SEVERITIES[::-1] if counts[each]
+        f"{say(f'report.{each}', state.language)} {counts[each]}"
+        for each in SEVERITIES[::-1]
+        if counts[each]
     ]
     yield from _lines(" · ".join(told), ink, width, style="bold")
     for each in findings:
@@ -37,10 +39,9 @@ def draw_findings(scene: Scene, state: State, ink: Ink, width: int) -> Iterator[
 
 
 def _told(finding: Finding, scene: Scene, state: State, ink: Ink, width: int) -> Iterator[Text]:
-    words = WORDS[state.language or "en"]
     saying = spoken(finding, state.language)
     sign = (PLAIN if ink.plain else SIGNS)[finding.severity]
-    severity = words[f"severity.{finding.severity}"]
+    severity = say(f"severity.{finding.severity}", state.language)
     colour = COLOURS[finding.severity] if ink.coloured else ""
     told = _named(severity, saying.sentence, state)
     for index, line in enumerate(_lines(told, ink, width, style="bold")):
@@ -49,15 +50,15 @@ def _told(finding: Finding, scene: Scene, state: State, ink: Ink, width: int) ->
     yield from _indented(_facts(finding, scene, state), ink, width, style="dim")
     for key, text in (("finding.meaning", saying.meaning), ("finding.remedy", saying.remedy)):
         if text:
-            yield from _indented(_named(words[key], text, state), ink, width)
+            yield from _indented(_named(say(key, state.language), text, state), ink, width)
     if finding.call:
-        yield from _indented(_named(words["finding.call"], "", state), ink, width)
+        yield from _indented(_named(say("finding.call", state.language), "", state), ink, width)
         for code in finding.call.splitlines():
             yield from _code(code, ink, width)
 
 
 def _named(name: str, text: str, state: State) -> str:
-    return say(state.language, [("finding.named", {"name": name, "text": text})]).rstrip()
+    return say("finding.named", state.language, name=name, text=text).rstrip()
 
 
 def _code(line: str, ink: Ink, width: int) -> Iterator[Text]:
@@ -74,7 +75,9 @@ def _facts(finding: Finding, scene: Scene, state: State) -> str:
     if finding.site is not None:
         sites = [each for each in scene.trace(finding.example).sites if each.name == finding.site]
         said = place_said(sites[0], finding.head) if sites and finding.head is not None else None
-        parts.insert(0, say(state.language, [said]).rstrip(".。") if said else finding.site)
+        parts.insert(
+            0, join_sentences(state.language, [said]).rstrip(".。") if said else finding.site
+        )
     return " · ".join(parts)
 
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from rich.table import Table
 from rich.text import Text
 
+from regard.text import say
 from regard.views import colours
-from regard.views.captions import WORDS
 from regard.views.numbers import Line, Lines
 from regard.views.scene import Scene
 from regard.views.state import State
@@ -53,12 +53,11 @@ def _ends(line: Line, shown: Lines, state: State) -> tuple[str, str]:
 
 def _number(line: Line, shown: Lines, scene: Scene, state: State) -> str:
     """Which layer or head a line is of."""
-    words = WORDS[state.language or "en"]
     if len(shown.levels) > 2:
-        return f"{words['control.layer']} {len(shown.levels) - 2 - line.level}"
+        return f"{say('control.layer', state.language)} {len(shown.levels) - 2 - line.level}"
     numbers = scene.trace(state.trace).site(state.site).numbers
     head = line.head or 0
-    return f"{words['control.head']} {head if numbers is None else numbers[head]}"
+    return f"{say('control.head', state.language)} {head if numbers is None else numbers[head]}"
 
 
 def _colour(line: Line, ink: Ink) -> str:

@@ -6,7 +6,7 @@ import numpy as np
 from rich.table import Table
 from rich.text import Text
 
-from regard.views.captions import say
+from regard.text import say
 from regard.views.numbers import Difference, Grid, shades
 from regard.views.scene import Scene
 from regard.views.state import State
@@ -43,7 +43,7 @@ def draw_heatmap(
         yield named(label, names, ink) + row_of(block, index, cell, painter(ink))
     if parts != (1, 1):
         filled = {"rows": parts[0], "columns": parts[1]}
-        yield Text(ink.text(say(state.language, [("caption.blocks", filled)])), style="dim")
+        yield Text(ink.text(say("caption.blocks", state.language, **filled)), style="dim")
 
 
 def draw_difference(

@@ -7,7 +7,7 @@ from rich.cells import cell_len
 from rich.table import Table
 from rich.text import Text
 
-from regard.views.captions import WORDS
+from regard.text import say
 from regard.views.numbers import Cells, Thumb, Thumbs
 from regard.views.numbers.reading import Floats
 from regard.views.scene import Scene
@@ -55,7 +55,7 @@ def _name(thumb: Thumb, scene: Scene, state: State) -> str:
     site = scene.trace(state.trace).site(thumb.site)
     if site.layer is None:
         return site.name
-    return f"{WORDS[state.language or 'en'][f'kind.{site.kind}']} {site.layer}"
+    return f"{say(f'kind.{site.kind}', state.language)} {site.layer}"
 
 
 def _sized(shades: Floats, side: int) -> Floats:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from rich.table import Table
 from rich.text import Text
 
-from regard.views.captions import WORDS
+from regard.text import say
 from regard.views.numbers import Shades
 from regard.views.scene import Scene
 from regard.views.state import State
@@ -30,7 +30,7 @@ def draw_highlight(
     yield Text("")
     if not shown.top:
         return
-    yield Text(ink.text(WORDS[state.language or "en"]["top.words"]), style="dim")
+    yield Text(ink.text(say("top.words", state.language)), style="dim")
     bar = max(4, min(BAR, width // 3))
     largest = shown.top[0][1]
     rows: list[list[str | Text]] = [

@@ -1,5 +1,5 @@
 /** The text itself, shaded by how much was looked at; click a word to see its sources. */
-import { labelOf, percent, say } from "../captions";
+import { labelOf, percent } from "../captions";
 import { colourAt, css, isBright } from "../colours";
 import { h } from "../dom";
 import { running, visible } from "../glyphs";
@@ -8,10 +8,10 @@ import type { Drawing, Look } from "../look";
 import { highlights, type Shades } from "../numbers/highlight";
 import { drawingOf } from "../numbers/marks";
 import { columnLabels, rowLabels, type Label } from "../numbers/reading";
-import { phrase } from "../phrases";
 import type { Site } from "../scene";
 import type { AxisName } from "../state";
 import type { Axis, Stream } from "../streams";
+import { say } from "../text";
 import { topList } from "../toplist";
 
 const SOFT = 0.86; // the strongest shade behind a word, so that it is still read
@@ -27,8 +27,8 @@ export class TextView implements Drawing {
       ? [this.block(look, site, found, look.state.axis === "row" ? "column" : "row", true)]
       : [this.block(look, site, found, "row", false), this.block(look, site, found, "column", false)];
     const most = Math.max(0, ...found.words.map((word) => word.weight));
-    const list = topList(look, say(look.language, [["top.words"]]), found.top);
-    const hint = h("p", { class: "hint" }, [phrase(look.language, "hint.text")]);
+    const list = topList(look, say("top.words", look.language), found.top);
+    const hint = h("p", { class: "hint" }, [say("hint.text", look.language)]);
     const main = h("div", { class: "wide" }, [...blocks, h("div", { class: "legend" }, [legend(look, most)])]);
     this.element.replaceChildren(main, h("aside", { class: "beside" }, [list, hint]));
     return found.caption;
@@ -51,7 +51,7 @@ export class TextView implements Drawing {
       return [space ? " " : stream.named ? "\u200b" : " ", word];
     });
     const text = h("p", { class: shaded ? "text shaded" : "text", dir: "auto", lang: "" }, words);
-    const title = single ? null : h("h2", {}, [phrase(look.language, side === "row" ? "text.rows" : "text.columns")]);
+    const title = single ? null : h("h2", {}, [say(side === "row" ? "text.rows" : "text.columns", look.language)]);
     return h("section", {}, [title, text]);
   }
 
