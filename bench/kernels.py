@@ -14,13 +14,13 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from bench.measure import OURS, Effort, Row, Table, Target, peak_memory
-from regard.kernels import Region, What, observe, received, window
-from regard.kernels.call import Call, Scoring
-from regard.kernels.choice import PORTABLE
+from regard.kernels.observe import ObserveOptions, Region, observe, received, window
+from regard.kernels.observe.call import Call, Scoring
+from regard.kernels.observe.choice import PORTABLE
 from regard.masks import causal
 
 DIM, HEADS = 64, 12
-SUMMARY, TOP = What(), What(top=8)
+SUMMARY, TOP = ObserveOptions(), ObserveOptions(top=8)
 
 
 _PEER = "F.scaled_dot_product_attention"
@@ -114,7 +114,9 @@ def other_rows(length: int = 8192, heads: int = 4) -> Iterator[Row]:
 def window_rows(length: int = 32768, tries: int = 20) -> Iterator[Row]:
     """The slowest but one of twenty windows of 512 x 512 cells at each zoom."""
     query, key, value = inputs(length, 1)
-    lse = observe(query, key, value, keep=What(context=False, statistics=False, atlas=0)).lse
+    lse = observe(
+        query, key, value, keep=ObserveOptions(context=False, statistics=False, atlas=0)
+    ).lse
     for zoom in (1, 4, 8, 16):
         side, times = 512 * zoom, []
         for number in range(tries):

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from regard.kernels.whole import weigh
+from regard.kernels.observe.full_weights import weigh
 from regard.masks import explicit
 from regard.tracing import Call, Edit
 

@@ -3,7 +3,7 @@
 import torch
 
 from regard import masks
-from regard.kernels import Scoring, What, observe
+from regard.kernels.observe import ObserveOptions, Scoring, observe
 from regard.types import AttentionMap, Axis, Dense, Gap, Recomputable, Summary, Tokens, Trace
 
 HEADS, KEY_HEADS, ROWS, COLUMNS, DIM = 6, 2, 11, 13, 5
@@ -52,7 +52,7 @@ def a_map(
     query = torch.randn(1, HEADS, ROWS, DIM).to(dtype)
     key = torch.randn(1, KEY_HEADS, COLUMNS, DIM).to(dtype)
     terms = vars(scoring or a_scoring())
-    seen = observe(query, key, key, keep=What(top=3, atlas=2), **terms)
+    seen = observe(query, key, key, keep=ObserveOptions(top=3, atlas=2), **terms)
     return AttentionMap(
         site,
         "cross",

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     )
     from regard.diagnosis import diagnose
     from regard.errors import RegardError
-    from regard.kernels.taps import register_tap
+    from regard.kernels.observe.taps import register_tap
     from regard.models import Transformer, from_pretrained
     from regard.storage import load_trace, save_trace
     from regard.tracing import Keep, capture, watch
@@ -88,7 +88,7 @@ _ROOMS = {
     "watch": "regard.tracing",
     "load_trace": "regard.storage",
     "from_pretrained": "regard.models",
-    "register_tap": "regard.kernels.taps",
+    "register_tap": "regard.kernels.observe.taps",
     "save_trace": "regard.storage",
     "train": "regard.training.train",
     "View": "regard.views",

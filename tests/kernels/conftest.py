@@ -5,8 +5,8 @@ import shutil
 
 import pytest
 
-from regard.kernels.choice import NATIVE, PORTABLE, Kernel
 from regard.kernels.library import library
+from regard.kernels.observe.choice import NATIVE, PORTABLE, Kernel
 
 
 def built() -> bool:

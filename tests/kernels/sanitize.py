@@ -13,13 +13,13 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 FLAGS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g", "-O1")
 TESTS = [
-    "test_eight.py",
-    "test_few.py",
+    "decode/test_int8.py",
+    "decode/test_matvec.py",
     "test_library.py",
-    "test_native.py",
-    "test_observe.py",
-    "test_pairs.py",
-    "test_recall.py",
+    "observe/test_native.py",
+    "observe/test_observed_attention.py",
+    "test_pair_sums.py",
+    "observe/test_recompute.py",
     "../models/transformer/test_fluent.py",
 ]
 

@@ -5,7 +5,7 @@ from types import ModuleType
 import pytest
 
 from regard.kernels import library
-from regard.kernels.choice import Kernel
+from regard.kernels.observe.choice import Kernel
 
 ROOT = Path(__file__).parents[2]
 

@@ -4,9 +4,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from regard.kernels import library, observe
-from regard.kernels.call import Call, Scoring
-from regard.kernels.choice import NATIVE, PORTABLE, Kernel, kernel_for
+from regard.kernels import library
+from regard.kernels.observe import observe
+from regard.kernels.observe.call import Call, Scoring
+from regard.kernels.observe.choice import NATIVE, PORTABLE, Kernel, kernel_for
 
 
 def a_small_call(dtype: torch.dtype = torch.float32) -> Call:

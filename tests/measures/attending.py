@@ -5,7 +5,7 @@ from dataclasses import replace
 import torch
 
 from regard import masks
-from regard.kernels import What, observe
+from regard.kernels.observe import ObserveOptions, observe
 from regard.types import AttentionMap, Axis, Dense, Recomputable, Summary, Tokens, Trace
 from traces import example
 
@@ -19,7 +19,7 @@ def attend(rows, columns, *, mask=None, sink=False, dtype=torch.float64):
     """A source with all that is seen of it, sharp enough for heads to differ."""
     query, key = (torch.randn(1, HEADS, n, DIM).to(dtype) * 2 for n in (rows, columns))
     logits = torch.linspace(-1, 1, HEADS) if sink else None
-    seen = observe(query, key, key, mask=mask, sink=logits, keep=What(atlas=2))
+    seen = observe(query, key, key, mask=mask, sink=logits, keep=ObserveOptions(atlas=2))
     source = Recomputable(query[0], key[0], seen.lse[0], seen.scoring)
     return source, example(seen.statistics), example(seen.atlas)
 

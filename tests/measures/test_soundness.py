@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from regard.kernels import observe
+from regard.kernels.observe import observe
 from regard.measures.soundness import mass_on, soundness
 from regard.types import AttentionMap, Axis, Dense, Recomputable, Tokens, Trace
 from traces import a_trace

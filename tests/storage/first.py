@@ -5,7 +5,7 @@ from dataclasses import fields
 import torch
 
 from regard import masks
-from regard.kernels import Atlas, Scoring, Statistics, Top
+from regard.kernels.observe import Atlas, Scoring, Statistics, Top
 from regard.types import AttentionMap, Axis, Dense, Gap, Recomputable, Summary, Tokens, Trace
 
 

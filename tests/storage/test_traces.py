@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from regard.errors import FileError
-from regard.kernels import Scoring
+from regard.kernels.observe import Scoring
 from regard.storage import load_trace, reading, save_trace, writing
 from regard.types import AttentionMap, Axis, Dense, Gap, Recomputable, Tokens, Trace
 from storage.first import the_first

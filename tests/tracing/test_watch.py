@@ -9,7 +9,7 @@ import regard
 from attention.cases import Case
 from regard.attention import Hard, Mechanism, catalog
 from regard.errors import InputError
-from regard.kernels.taps import Tapped, register_tap
+from regard.kernels.observe.taps import Tapped, register_tap
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 

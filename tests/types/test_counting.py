@@ -5,7 +5,7 @@ import torch
 
 from regard import masks
 from regard.errors import InputError
-from regard.kernels import Scoring, Statistics, What, observe
+from regard.kernels.observe import ObserveOptions, Scoring, Statistics, observe
 from regard.types import Dense, Recomputable, Summary, counting
 from traces import BIASES, COLUMNS, HEADS, MASKS, ROWS, a_map, a_scoring, by_definition
 
@@ -159,7 +159,7 @@ def test_strips_cover_the_map_and_stay_small(most, dense):
 
 def test_a_long_map_is_counted_in_little_memory():
     query, key = torch.randn(2, 1, 2, 4099, 8).unbind()
-    seen = observe(query, key, key, mask=masks.causal(), keep=What(atlas=0))
+    seen = observe(query, key, key, mask=masks.causal(), keep=ObserveOptions(atlas=0))
     source = Recomputable(query[0], key[0], seen.lse[0], Scoring(mask=masks.causal()))
     largest = max(weights.numel() for _, weights in counting.strips(source))
     assert largest <= counting.STRIP < 4099 * 4099 / 4

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from regard.errors import InputError
-from regard.kernels import Region, What, observe
+from regard.kernels.observe import ObserveOptions, Region, observe
 from regard.masks import causal
 from regard.types import AttentionMap, Axis, Recomputable, Summary
 from regard.types.levels import read_off
@@ -19,7 +19,7 @@ RECTANGLES = [
 def long_map(rows=ROWS, columns=COLUMNS, mask=None):
     """A map whose atlas has cells of 16 x 32."""
     query, key = torch.randn(1, 2, rows, DIM), torch.randn(1, 2, columns, DIM)
-    seen = observe(query, key, key, keep=What(atlas=16), mask=mask)
+    seen = observe(query, key, key, keep=ObserveOptions(atlas=16), mask=mask)
     parts = vars(seen.atlas)
     return AttentionMap(
         "h.0",

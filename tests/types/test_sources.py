@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from regard.errors import InputError
-from regard.kernels import Region
+from regard.kernels.observe import Region
 from regard.masks import Part
 from regard.types import Dense, Recomputable, Summary
 from regard.types.sources import pooled

@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.kernels.pairs import pair_slopes, pair_sums, takes_pairs
+from regard.kernels.pair_sums import pair_slopes, pair_sums, takes_pairs
 
 A = Float[Tensor, "row query hidden"]
 B = Float[Tensor, "row key hidden"]

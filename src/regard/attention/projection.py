@@ -7,7 +7,8 @@ from jaxtyping import Float, Int8
 from torch import Tensor, nn
 
 from regard.attention.quantised import QuantisedLinear
-from regard.kernels.few import MOST, multiply, multiply_bytes, takes_bytes, takes_matrix
+from regard.kernels.decode.int8 import native_int8_matvec, supports_int8_matvec
+from regard.kernels.decode.matvec import MAX_MATVEC_ROWS, native_matvec, supports_matvec
 
 Row = Float[Tensor, "row dim"]
 
@@ -46,7 +47,7 @@ class Product(NamedTuple):
     def of(weight: Float[Tensor, "out dim"], bias: Float[Tensor, " out"] | None) -> "Product":
         """The product by this matrix."""
         weight, bias = weight.detach(), None if bias is None else bias.detach()
-        return Product(weight, weight.t(), bias, takes_matrix(weight))
+        return Product(weight, weight.t(), bias, supports_matvec(weight))
 
     @property
     def sizes(self) -> tuple[int, int]:
@@ -55,8 +56,8 @@ class Product(NamedTuple):
 
     def __call__(self, x: Row) -> Float[Tensor, "row out"]:
         """The product with each row."""
-        if self.native and x.shape[0] <= MOST:
-            return multiply(x, self.weight, self.bias)
+        if self.native and x.shape[0] <= MAX_MATVEC_ROWS:
+            return native_matvec(x, self.weight, self.bias)
         if self.bias is None:
             return torch.mm(x, self.turned)
         return torch.addmm(self.bias, x, self.turned)
@@ -78,7 +79,7 @@ class QuantisedProduct(NamedTuple):
     def __call__(self, x: Row) -> Float[Tensor, "row out"]:
         """The product with each row."""
         if self.native and x.dtype == torch.float32:
-            return multiply_bytes(x, self.weight, self.scale, self.bias)
+            return native_int8_matvec(x, self.weight, self.scale, self.bias)
         return nn.functional.linear(x, self.weight.to(x.dtype) * self.scale[:, None], self.bias)
 
 
@@ -99,4 +100,4 @@ def _beside(layers: tuple[QuantisedLinear, ...]) -> QuantisedProduct:
         weight, scale, bias = first.values, first.scale, first.bias
     else:
         weight, scale, bias = first.beside(layers[1:])
-    return QuantisedProduct(weight, scale, bias, takes_bytes(weight, scale))
+    return QuantisedProduct(weight, scale, bias, supports_int8_matvec(weight, scale))

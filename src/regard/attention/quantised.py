@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float, Int8
 from torch import Tensor, nn
 
-from regard.kernels.few import multiply_bytes, takes_bytes
+from regard.kernels.decode.int8 import native_int8_matvec, supports_int8_matvec
 
 __all__ = ["QuantisedLinear"]
 
@@ -64,9 +64,9 @@ class QuantisedLinear(nn.Module):
     def forward(self, x: Float[Tensor, "*rows dim"]) -> Float[Tensor, "*rows out"]:
         """The product with each vector."""
         plain = x.dtype == torch.float32 and not torch.compiler.is_compiling()
-        if plain and takes_bytes(self.values, self.scale) and not x.requires_grad:
+        if plain and supports_int8_matvec(self.values, self.scale) and not x.requires_grad:
             rows = x.reshape(-1, x.shape[-1])
-            product = multiply_bytes(rows, self.values, self.scale, self.bias)
+            product = native_int8_matvec(rows, self.values, self.scale, self.bias)
             return product.view(*x.shape[:-1], -1)
         bias = None if self.bias is None else self.bias.to(x.dtype)
         return nn.functional.linear(x, self.weight.to(x.dtype), bias)

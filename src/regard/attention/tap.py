@@ -5,8 +5,8 @@ from torch import Tensor
 from regard.attention.inputs import admit, lower
 from regard.attention.mechanism import SCALED_DOT, Mechanism, attend
 from regard.errors import InputError
-from regard.kernels import Scoring
-from regard.kernels.taps import Tapped, register_tap
+from regard.kernels.observe import Scoring
+from regard.kernels.observe.taps import Tapped, register_tap
 from regard.masks import Bias, Mask
 
 

@@ -14,7 +14,7 @@ from regard.kernels.layout import LAYOUT
 BUILDS = ("avx512", "avx2", "plain")
 
 
-def wanted() -> bool:
+def native_enabled() -> bool:
     """Whether the native kernels are to be used where they are built; REGARD_NATIVE=0 says no.
 
     Any other value of REGARD_NATIVE is a folder to take them from.

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from regard.errors import FileError
-from regard.kernels import Atlas, Scoring, Statistics, Top
+from regard.kernels.observe import Atlas, Scoring, Statistics, Top
 from regard.masks import restore
 from regard.storage.reading import AGAIN, read
 from regard.storage.writing import write

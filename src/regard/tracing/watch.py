@@ -7,7 +7,7 @@ from typing import overload
 from torch import nn
 
 from regard.errors import InputError
-from regard.kernels import What
+from regard.kernels.observe import ObserveOptions
 from regard.tracing.assembly.token_labels import Notes, Told
 from regard.tracing.assembly.traces import assemble
 from regard.tracing.block import watching
@@ -88,7 +88,7 @@ def watch(
     if beside and edit is not None:
         raise InputError("beside=True keeps outputs as they are and edit changes them; use one")
     wishes = Wishes(
-        What(top=top, atlas=atlas), Choice.of(what), Keep.of(keep), Editor(edit), beside
+        ObserveOptions(top=top, atlas=atlas), Choice.of(what), Keep.of(keep), Editor(edit), beside
     )
     watched = Watched()
     with watching(model, wishes) as watcher:

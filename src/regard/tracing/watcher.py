@@ -10,8 +10,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from regard.kernels import Observation, Scoring
-from regard.kernels.taps import Tapped, tap_of
+from regard.kernels.observe import Observation, Scoring
+from regard.kernels.observe.taps import Tapped, tap_of
 from regard.tracing.assembly.decoding_runs import Runs
 from regard.tracing.dataflow.checkpoint_recompute import is_backward, settled
 from regard.tracing.dataflow.origins import Mark, Streams, mark_of, put, tensors

@@ -9,8 +9,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from regard.errors import InputError, ShapeError
-from regard.kernels import Statistics, received
-from regard.kernels.whole import statistics_of
+from regard.kernels.observe import Statistics, received
+from regard.kernels.observe.full_weights import statistics_of
 from regard.masks import Area, Mask, everything
 from regard.types.sources import Dense, Recomputable, Source, Summary
 

@@ -8,8 +8,8 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional as F
 
-from regard.kernels import Atlas, Pooled, Region
-from regard.kernels.region import cell_counts
+from regard.kernels.observe import Atlas, Pooled, Region
+from regard.kernels.observe.region import cell_counts
 
 
 def read_off(atlas: Atlas, region: Region, sizes: tuple[int, int]) -> Pooled | None:

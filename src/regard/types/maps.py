@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.errors import InputError, ShapeError, UnknownNameError
-from regard.kernels import Atlas, Pooled, Region, Statistics, Top
+from regard.kernels.observe import Atlas, Pooled, Region, Statistics, Top
 from regard.masks import Part, causal
 from regard.types import counting
 from regard.types.counting import Received

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.errors import InputError
-from regard.kernels import Pooled, Region, Scoring, window
+from regard.kernels.observe import Pooled, Region, Scoring, window
 from regard.masks import Part, everything
 
 _GONE = (

@@ -17,7 +17,7 @@ from diagnosis.faults import (
     translator,
 )
 from regard.diagnosis import CHECKS, diagnose
-from regard.kernels.whole import weigh
+from regard.kernels.observe.full_weights import weigh
 from regard.masks import everything
 from regard.types import Tokens, Trace
 

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from regard.attention.decoding import best
+from regard.kernels.decode import topk
 from regard.models.generation.largest import largest, log_totals
 
 
@@ -9,7 +9,7 @@ from regard.models.generation.largest import largest, log_totals
 def way(request, monkeypatch):
     """With the native kernel, where it is built, and without."""
     if request.param == "torch":
-        monkeypatch.setattr(best, "takes_numbers", lambda *_: False)
+        monkeypatch.setattr(topk, "supports_topk", lambda *_: False)
 
 
 @pytest.mark.parametrize("count", [1, 3, 10])

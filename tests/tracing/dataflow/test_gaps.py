@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import regard
-from regard.kernels.taps import Tapped, register_tap
+from regard.kernels.observe.taps import Tapped, register_tap
 from regard.tracing.dataflow.gaps import Gaps
 from tracing import written
 

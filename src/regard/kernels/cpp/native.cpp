@@ -1,11 +1,11 @@
 // The names that Python finds, and all passes as one unit, so that a build is one command.
-#include "decode.cpp"
-#include "eight.cpp"
-#include "few.cpp"
-#include "largest.cpp"
-#include "observe.cpp"
-#include "pairs.cpp"
-#include "recall.cpp"
+#include "decode/decoder_step.cpp"
+#include "decode/int8.cpp"
+#include "decode/matvec.cpp"
+#include "decode/topk.cpp"
+#include "observe/observe.cpp"
+#include "pair_sums.cpp"
+#include "observe/recompute.cpp"
 
 extern "C" {
 
@@ -26,12 +26,12 @@ int regard_pair_up(const regard::Pairs* pairs, regard::Progress* progress) {
   return regard::pair_up(*pairs, *progress);
 }
 
-void regard_multiply(const float* x, const float* w, const float* bias, float* y, int64_t rows,
+void regard_matvec(const float* x, const float* w, const float* bias, float* y, int64_t rows,
                      int64_t dim, int64_t outs, int64_t threads) {
   regard::multiply({x, w, bias, y, rows, dim, outs, threads});
 }
 
-void regard_multiply_eight(const float* x, const int8_t* w, const float* scales, const float* bias,
+void regard_matvec_int8(const float* x, const int8_t* w, const float* scales, const float* bias,
                            float* y, int64_t rows, int64_t dim, int64_t outs, int64_t threads) {
   regard::multiply_eight({x, w, scales, bias, y, rows, dim, outs, threads});
 }
@@ -47,11 +47,11 @@ void regard_read(const regard::decoding::Step* step, int64_t layer, float* x, fl
   regard::decoding::read(*step, layer, x, context, own != 0);
 }
 
-void regard_totals(const float* x, float* totals, int64_t rows, int64_t columns, int64_t threads) {
+void regard_logsumexp(const float* x, float* totals, int64_t rows, int64_t columns, int64_t threads) {
   regard::log_totals(x, totals, rows, columns, threads);
 }
 
-void regard_largest(const float* x, float* values, int64_t* places, int64_t rows, int64_t columns,
+void regard_topk(const float* x, float* values, int64_t* places, int64_t rows, int64_t columns,
                     int64_t count, int64_t threads) {
   regard::largest(x, values, places, rows, columns, count, threads);
 }

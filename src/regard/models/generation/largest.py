@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.attention.decoding import best
+from regard.kernels.decode import topk
 
 _BLOCK = 64
 _FEW = 8  # rows
@@ -19,8 +19,8 @@ def largest(
     Natively in one pass. Else: the `count` largest lie in the `count` blocks whose largest are
     largest; one quick pass finds these, and only they are sorted.
     """
-    if best.takes_numbers(values, count):
-        return best.largest(values, count)
+    if topk.supports_topk(values, count):
+        return topk.native_topk(values, count)
     blocks = values.shape[1] // _BLOCK
     if blocks < _MANY * count:
         return values.topk(count, dim=1)
@@ -40,8 +40,8 @@ def log_totals(values: Float[Tensor, "row column"]) -> Float[Tensor, " row"]:
 
     A few rows at a time, where it is not native: large pieces of memory are slow to come by.
     """
-    if best.takes_numbers(values):
-        return best.log_totals(values)
+    if topk.supports_topk(values):
+        return topk.native_logsumexp(values)
     if len(values) <= _FEW:
         return values.logsumexp(dim=1)
     return torch.cat([part.logsumexp(dim=1) for part in values.split(_FEW)])

@@ -9,8 +9,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.attention import Rotary
-from regard.attention.decoding import MOST, Block, Linear, Norm, Step, decoder, reader
 from regard.attention.projection import Product, Projection, QuantisedProduct
+from regard.kernels.decode.decoder_step import Block, Linear, Norm, Step, decoder, reader
+from regard.kernels.decode.matvec import MAX_MATVEC_ROWS
 from regard.models.transformer import parts as taken_apart
 from regard.models.transformer.layers import activation
 from regard.models.transformer.parts import Part, Vectors
@@ -103,7 +104,7 @@ class Engine:
 
     def takes(self, rows: int) -> bool:
         """Whether so many rows are few enough to be multiplied here; in eight bits all are."""
-        return rows <= MOST or isinstance(self.held[1], QuantisedProduct)
+        return rows <= MAX_MATVEC_ROWS or isinstance(self.held[1], QuantisedProduct)
 
     def aim(self, past: Past) -> None:
         """From now on, read this past."""

@@ -9,8 +9,8 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.kernels import Atlas, Statistics, Top
-from regard.kernels.whole import atlas_of, statistics_of, top_of
+from regard.kernels.observe import Atlas, Statistics, Top
+from regard.kernels.observe.full_weights import atlas_of, statistics_of, top_of
 from regard.masks import Part
 from regard.tracing.recording.options import Edited, Form, Kept
 from regard.types import AttentionMap, Dense, Recomputable, Summary

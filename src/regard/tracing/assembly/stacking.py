@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool
 from torch import Tensor
 
-from regard.kernels import Observation, Statistics, Top
+from regard.kernels.observe import Observation, Statistics, Top
 from regard.masks import Area, Bias, Mask, causal, everything, tensor_bias
 from regard.tracing.recording.options import joined
 from regard.tracing.recording.record import Seen

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.errors import InputError
-from regard.kernels import Atlas, Scoring, Statistics, Top
+from regard.kernels.observe import Atlas, Scoring, Statistics, Top
 from regard.masks import Part, everything
 from regard.tracing.assembly.beam_rows import lineage
 from regard.tracing.assembly.map_extras import completed

@@ -5,7 +5,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from regard.kernels.taps import Tapped
+from regard.kernels.observe.taps import Tapped
 from regard.tracing.dataflow.origins import mark_of, put
 from regard.tracing.recording.watch_options import Wishes
 

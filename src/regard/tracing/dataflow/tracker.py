@@ -7,7 +7,7 @@ from typing import Any
 from torch import Tensor, nn
 from torch.jit import ScriptModule
 
-from regard.kernels.taps import Tapped
+from regard.kernels.observe.taps import Tapped
 from regard.tracing.assembly.decoding_runs import comparable
 from regard.tracing.dataflow import origins as flow
 from regard.tracing.dataflow.checkpoint_recompute import is_backward

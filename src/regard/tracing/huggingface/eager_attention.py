@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.errors import RegardError
-from regard.kernels.taps import Tapped, register_tap
+from regard.kernels.observe.taps import Tapped, register_tap
 from regard.masks import Area, tensor_bias
 from regard.tracing.mask_reading.lazy import LazyMask, Making, Unmade
 from regard.tracing.recording.sdpa import describe_sdpa

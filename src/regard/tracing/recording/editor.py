@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.errors import InputError, ShapeError
-from regard.kernels.call import Values
+from regard.kernels.observe.call import Values
 from regard.tracing.recording.edits import At, Call, Edit, Editing, check_heads
 from regard.tracing.recording.options import Edited
 

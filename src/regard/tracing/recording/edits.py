@@ -8,8 +8,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor, zeros
 
 from regard.errors import InputError
-from regard.kernels import Scoring
-from regard.kernels.call import Queries, Values
+from regard.kernels.observe import Scoring
+from regard.kernels.observe.call import Queries, Values
 from regard.tracing.recording.site_choice import Choice
 
 Weights = Float[Tensor, "batch head query key"]

@@ -16,8 +16,8 @@ from torch import Tensor
 from torch._higher_order_ops.flex_attention import flex_attention
 from torch.nn.attention import flex_attention as room
 
-from regard.kernels import Scoring
-from regard.kernels.taps import Tapped, register_tap
+from regard.kernels.observe import Scoring
+from regard.kernels.observe.taps import Tapped, register_tap
 from regard.masks import Bias, Mask, tensor_bias
 from regard.masks.bias import Alibi
 from regard.masks.mask import Everything

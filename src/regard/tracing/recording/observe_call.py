@@ -9,9 +9,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.kernels import Observation, Scoring, What, observe
-from regard.kernels.taps import Tapped
-from regard.kernels.whole import weigh
+from regard.kernels.observe import Observation, ObserveOptions, Scoring, observe
+from regard.kernels.observe.full_weights import weigh
+from regard.kernels.observe.taps import Tapped
 from regard.masks import Area, Mask, everything
 from regard.tracing.dataflow.origins import tensors
 from regard.tracing.dataflow.output_projection import Outlet
@@ -20,7 +20,7 @@ from regard.tracing.recording.edits import Call
 from regard.tracing.recording.options import Kept, Landing
 from regard.tracing.recording.watch_options import Wishes
 
-CONTEXT_ONLY = What(statistics=False, atlas=0)
+CONTEXT_ONLY = ObserveOptions(statistics=False, atlas=0)
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from regard.kernels import Observation, Scoring
+from regard.kernels.observe import Observation, Scoring
 from regard.masks import Mask
 from regard.tracing.recording.options import Kept
 

@@ -8,8 +8,8 @@ import torch.nn.functional as F
 from jaxtyping import Bool
 from torch import Tensor
 
-from regard.kernels import Scoring
-from regard.kernels.taps import Tapped, register_tap
+from regard.kernels.observe import Scoring
+from regard.kernels.observe.taps import Tapped, register_tap
 from regard.masks import Bias, Mask, causal, everything, explicit, padding, tensor_bias, window
 from regard.tracing.dataflow.origins import mark_of, put
 from regard.tracing.mask_reading.lazy import LazyMask, place_of, told

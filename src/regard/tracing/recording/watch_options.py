@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from regard.kernels import What
+from regard.kernels.observe import ObserveOptions
 from regard.tracing.recording.editor import Editor
 from regard.tracing.recording.options import Keep
 from regard.tracing.recording.site_choice import Choice
@@ -15,7 +15,7 @@ class Wishes:
     `beside` lets the model's own operations run and observes beside them, bit for bit.
     """
 
-    what: What
+    what: ObserveOptions
     choice: Choice = field(default_factory=lambda: Choice.of(None))
     keep: Keep = field(default_factory=Keep)
     editor: Editor = field(default_factory=lambda: Editor(None))

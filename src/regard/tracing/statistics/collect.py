@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from regard.errors import InputError
-from regard.kernels import What
+from regard.kernels.observe import ObserveOptions
 from regard.tracing.assembly.beam_rows import lineage
 from regard.tracing.assembly.calling import kind_of
 from regard.tracing.assembly.decoding_runs import Runs
@@ -26,7 +26,7 @@ from regard.tracing.statistics.streams import TokenKinds, sides_of, told_sides
 from regard.types import Gap
 from regard.types.maps import Kind
 
-STATISTICS = Wishes(What(atlas=0), keep=Keep("summary"))
+STATISTICS = Wishes(ObserveOptions(atlas=0), keep=Keep("summary"))
 
 
 @dataclass(frozen=True, eq=False)

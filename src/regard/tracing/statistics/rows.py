@@ -9,8 +9,8 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from regard.kernels import Statistics, received
-from regard.kernels.whole import statistics_of
+from regard.kernels.observe import Statistics, received
+from regard.kernels.observe.full_weights import statistics_of
 from regard.masks import Area, Mask, causal, everything
 from regard.tracing.assembly.stacking import Stack, is_whole
 from regard.tracing.recording.record import Seen

@@ -1,0 +1,194 @@
+// Weights again, from queries, keys and the logsumexp that a pass has left.
+#include "passes.h"
+
+#include "../shared/parallel.h"
+#include "scores.h"
+
+namespace regard {
+
+namespace {
+
+// The base-2 logsumexp of a panel's rows; infinite where there is no weight at all.
+struct alignas(64) Levels {
+  float of[ROWS];
+  Levels(const Call& call, const Panel& panel, const float* lse) {
+    const float* own = lse + (panel.b * call.heads + panel.h) * call.queries + panel.first;
+    for (int q = 0; q < ROWS; q++)
+      of[q] = q < panel.count && own[q] != NEVER ? own[q] * LOG2E : INFINITY;
+  }
+};
+
+// Exact weights of one rectangle of one head, pooled to cells.
+struct Viewer {
+  const Call& call;
+  const View& view;
+  int64_t across;
+  Scratch own;
+  Buffer<> sums, maxima;  // [across][ROWS]
+
+  Viewer(const Call& call, const View& view)
+      : call(call),
+        view(view),
+        across((view.last_column - view.first_column + view.zoom - 1) / view.zoom),
+        own(call),
+        sums(buffer(across * ROWS)),
+        maxima(buffer(across * ROWS)) {}
+
+  void look(int64_t first, int64_t stop) {
+    const Panel panel = open_panel(call, view.example, view.head, first, stop, own);
+    const Levels levels(call, panel, view.lse);
+    memset(sums.get(), 0, static_cast<size_t>(across * ROWS) * 4);
+    memset(maxima.get(), 0, static_cast<size_t>(across * ROWS) * 4);
+    const std::pair<int64_t, int64_t> blocks = reach(call, panel);
+    const int64_t low = std::max(view.first_column, blocks.first * COLUMNS);
+    const int64_t high = std::min(view.last_column, blocks.second * COLUMNS);
+    for (int64_t j = low; j < high; j += COLUMNS) {
+      const int64_t keys = std::min<int64_t>(COLUMNS, high - j);
+      if (block_scores(call, panel, j, keys, own)) pool(panel, j, keys, levels.of);
+    }
+    write(panel);
+  }
+
+  void pool(const Panel& panel, int64_t first_key, int64_t keys, const float* lse) {
+    const float* scores = own.scores.get();
+    for (int64_t k = 0; k < keys;) {
+      const int64_t cell = (first_key + k - view.first_column) / view.zoom;
+      const int64_t end = view.first_column + (cell + 1) * view.zoom - first_key;
+      const int64_t stop = std::min(keys, end);
+      for (int q = 0; q < panel.vectors * WIDTH; q += WIDTH) {
+        vec sum = load(sums.get() + cell * ROWS + q), high = load(maxima.get() + cell * ROWS + q);
+        for (int64_t one = k; one < stop; one++) {
+          const vec weight = exp2(load(scores + one * ROWS + q) - load(lse + q));
+          sum += weight;
+          high = larger(high, weight);
+        }
+        store(sums.get() + cell * ROWS + q, sum);
+        store(maxima.get() + cell * ROWS + q, high);
+      }
+      k = stop;
+    }
+  }
+
+  void write(const Panel& panel) {
+    for (int q = 0; q < panel.count; q++) {
+      const int64_t row = (panel.first + q - view.first_row) / view.zoom * across;
+      for (int64_t cell = 0; cell < across; cell++) {
+        view.sum[row + cell] += sums[cell * ROWS + q];
+        view.largest[row + cell] = std::max(view.largest[row + cell], maxima[cell * ROWS + q]);
+      }
+    }
+  }
+};
+
+// What each key received, and how much each row gave to each label of keys.
+struct Counter {
+  const Call& call;
+  const Received& received;
+  Scratch own;
+  Buffer<> columns, labels;  // [keys], [labels][ROWS]
+
+  Counter(const Call& call, const Received& received)
+      : call(call),
+        received(received),
+        own(call),
+        columns(buffer(round_up(call.keys, TILE))),
+        labels(buffer((received.label_count + 1) * ROWS)) {}
+
+  void count(int64_t b, int64_t h, int64_t first, int64_t stop) {
+    memset(columns.get(), 0, static_cast<size_t>(round_up(call.keys, TILE)) * 4);
+    for (int64_t q = first; q < stop; q += ROWS) {
+      const Panel panel = open_panel(call, b, h, q, stop, own);
+      const Levels levels(call, panel, received.lse);
+      memset(labels.get(), 0, static_cast<size_t>(received.label_count * ROWS) * 4);
+      const std::pair<int64_t, int64_t> blocks = reach(call, panel);
+      for (int64_t block = blocks.first; block < blocks.second; block++) {
+        const int64_t j = block * COLUMNS, keys = std::min<int64_t>(COLUMNS, call.keys - j);
+        if (!block_scores(call, panel, j, keys, own)) continue;
+        add_columns(panel, j, round_up(keys, TILE), levels.of);
+        if (received.labels) add_labels(panel, received.labels + b * call.keys + j, keys);
+      }
+      if (received.labels) write_labels(panel);
+    }
+    double* total = received.total + (b * call.heads + h) * call.keys;
+    std::lock_guard<std::mutex> lock(received_lock());
+    for (int64_t j = 0; j < call.keys; j++) total[j] += columns[j];
+  }
+
+  static std::mutex& received_lock() {
+    static std::mutex lock;
+    return lock;
+  }
+
+  void add_columns(const Panel& panel, int64_t first_key, int64_t keys, const float* lse) {
+    float* scores = own.scores.get();
+    for (int64_t k = 0; k < keys; k += TILE) {
+      alignas(64) float lanes[TILE][16] = {};
+      for (int i = 0; i < TILE; i++) {
+        vec sum = {};
+        float* row = scores + (k + i) * ROWS;
+        for (int q = 0; q < panel.vectors * WIDTH; q += WIDTH) {
+          const vec weight = exp2(load(row + q) - load(lse + q));
+          store(row + q, weight);
+          sum += weight;
+        }
+        store(lanes[i], sum);
+      }
+      hex sums[TILE];
+      for (int i = 0; i < TILE; i++) sums[i] = load16(lanes[i]);
+      const hex halves = reduce_halves<Add>(sums);
+      float* out = columns.get() + first_key + k;
+      for (int i = 0; i < TILE; i++) out[i] += halves[i] + halves[i + 8];
+    }
+  }
+
+  void add_labels(const Panel& panel, const int32_t* label, int64_t keys) {
+    for (int64_t k = 0; k < keys; k++) {
+      if (label[k] < 0) continue;
+      const float* weight = own.scores.get() + k * ROWS;
+      float* out = labels.get() + label[k] * ROWS;
+      for (int q = 0; q < panel.vectors * WIDTH; q += WIDTH)
+        store(out + q, load(out + q) + load(weight + q));
+    }
+  }
+
+  void write_labels(const Panel& panel) {
+    const int64_t row = (panel.b * call.heads + panel.h) * call.queries + panel.first;
+    for (int q = 0; q < panel.count; q++)
+      for (int64_t l = 0; l < received.label_count; l++)
+        received.by_label[(row + q) * received.label_count + l] = labels[l * ROWS + q];
+  }
+};
+
+}  // namespace
+
+Outcome look(const Call& call, const View& view, Progress& progress) {
+  // A row of cells belongs to one task alone.
+  const int64_t high = view.zoom * std::max<int64_t>(1, ROWS / view.zoom);
+  const int64_t rows = progress.last_row - progress.first_row;
+  auto make = [&](int) {
+    auto viewer = std::make_shared<Viewer>(call, view);
+    return [&, viewer](int64_t task) {
+      const int64_t first = progress.first_row + task * high;
+      const int64_t stop = std::min(progress.last_row, first + high);
+      for (int64_t q = first; q < stop; q += ROWS) viewer->look(q, stop);
+    };
+  };
+  return run_tasks(call.threads, (rows + high - 1) / high, progress, make);
+}
+
+Outcome count(const Call& call, const Received& received, Progress& progress) {
+  constexpr int64_t high = 8 * ROWS;  // enough rows to make light of adding up the columns
+  const int64_t rows = progress.last_row - progress.first_row, down = (rows + high - 1) / high;
+  auto make = [&](int) {
+    auto counter = std::make_shared<Counter>(call, received);
+    return [&, counter](int64_t task) {
+      const int64_t head = task / down;
+      const int64_t first = progress.first_row + (down - 1 - task % down) * high;
+      counter->count(head / call.heads, head % call.heads, first,
+                     std::min(progress.last_row, first + high));
+    };
+  };
+  return run_tasks(call.threads, call.batch * call.heads * down, progress, make);
+}
+
+}  // namespace regard

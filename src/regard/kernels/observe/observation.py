@@ -1,0 +1,122 @@
+"""What an observation keeps, and the values that it gives back."""
+
+from dataclasses import dataclass
+
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from regard.errors import InputError
+from regard.kernels.observe.call import Scoring
+
+Row = Float[Tensor, "*batch head query"]
+
+
+@dataclass(frozen=True)
+class ObserveOptions:
+    """What `observe` should keep besides the logsumexp, which it always gives.
+
+    `top` is how many of the largest weights of each row to keep. `atlas` is the largest number of
+    cells on a side of each head's pooled map, 0 for none; a larger number asks for a finer map.
+
+    >>> from regard.kernels.observe import ObserveOptions
+    >>> ObserveOptions(top=8, atlas=1024)
+    ObserveOptions(context=True, statistics=True, top=8, atlas=1024)
+    """
+
+    context: bool = True
+    statistics: bool = True
+    top: int = 0
+    atlas: int = 512
+
+    def __post_init__(self) -> None:
+        for name in ("top", "atlas"):
+            count = getattr(self, name)
+            if count < 0:
+                raise InputError(
+                    f"ObserveOptions({name}=...) expected a number of at least 0, got {count}; "
+                    "0 keeps nothing"
+                )
+
+
+@dataclass(frozen=True, eq=False)
+class Statistics:
+    """Exact numbers of each query's row of weights.
+
+    The weights of a row are its shares of attention among the keys it sees and, where the call
+    has one, the sink; with a sink those of the keys sum to 1 - on_sink. A fully masked row of a
+    call without a sink has 0 everywhere and largest_key -1.
+    """
+
+    entropy: Row
+    """In nats, over the keys and the sink together (the sink is one more outcome)."""
+    largest: Row
+    """The largest weight of a key; the sink does not compete."""
+    largest_key: Int[Tensor, "*batch head query"]
+    """The key with the largest weight, the first of equals; -1 where no key has any."""
+    distance: Row
+    """The sum over keys of weight x |key - query position|; the sink adds nothing."""
+    on_first: Row
+    """The weight of key 0."""
+    on_self: Row
+    """The weight of the key at the query's own position, 0 if there is none."""
+    on_previous: Row
+    """The weight of the key one before the query's position."""
+    on_next: Row
+    """The weight of the key one after the query's position."""
+    on_future: Row
+    """The weight of all keys after the query's position."""
+    on_padding: Row
+    """The weight of the keys that `padded` names; 0 without it."""
+    on_sink: Row
+    """The sink's own share; 0 without one."""
+
+
+@dataclass(frozen=True, eq=False)
+class Top:
+    """The largest weights of each row in falling order, and their keys.
+
+    Where a row has fewer keys of any weight, the weight is 0 and the key -1. The sink does not
+    compete.
+    """
+
+    weights: Float[Tensor, "*batch head query top"]
+    keys: Int[Tensor, "*batch head query top"]
+
+
+@dataclass(frozen=True, eq=False)
+class Atlas:
+    """Each head's weight map, pooled to cells of `rows` queries x `columns` keys.
+
+    Cell sides are powers of two from 8 up. Cells at the far edges may be partial: a mean is
+    over the pairs that exist. The sink lies outside the map.
+    """
+
+    mean: Float[Tensor, "*batch head cell_row cell_column"]
+    largest: Float[Tensor, "*batch head cell_row cell_column"]
+    rows: int
+    columns: int
+
+
+@dataclass(frozen=True, eq=False)
+class Observation:
+    """What one call of attention gave and saw; parts that `ObserveOptions` left out are None.
+
+    Gradients flow through the context; the numbers about it are constants. `lse` is the
+    logsumexp of each row's scores, the sink included, -inf for a row that sees nothing.
+    """
+
+    context: Float[Tensor, "batch head query value_dim"] | None
+    lse: Row
+    statistics: Statistics | None
+    top: Top | None
+    atlas: Atlas | None
+    scoring: Scoring
+    """What the call did to its scores, as `window` and `received` need it."""
+
+
+def cell_side(length: int, most: int) -> int:
+    """The smallest power of two, 8 or more, that cuts `length` into at most `most` cells."""
+    side = 8
+    while -(-length // side) > most:
+        side *= 2
+    return side

@@ -1,0 +1,92 @@
+"""Weights again, wherever wanted, from what a call was: queries, keys, logsumexp and scoring."""
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from regard.errors import InputError, ShapeError
+from regard.kernels.observe.call import Call, Keys, Queries, Scoring
+from regard.kernels.observe.choice import kernel_for
+from regard.kernels.observe.region import Pooled, Received, Region, cell_counts
+
+PLAIN = Scoring()
+
+
+def window(
+    query: Queries,
+    key: Keys,
+    lse: Float[Tensor, "batch head query"],
+    region: Region,
+    scoring: Scoring = PLAIN,
+) -> Pooled:
+    """The exact weights of any rectangle of any head, at any whole zoom.
+
+    Time and memory are those of the rectangle, never of the whole map. With a sink the weights
+    are shares beside it, as in the call.
+
+    >>> import torch
+    >>> from regard.kernels.observe import Region, observe, window
+    >>> query, key, value = (torch.ones(1, 1, 4, 2) for _ in range(3))
+    >>> seen = observe(query, key, value)
+    >>> window(query, key, seen.lse, Region(range(1), range(4)), seen.scoring).mean
+    tensor([[0.2500, 0.2500, 0.2500, 0.2500]])
+    """
+    call = _call(query, key, lse, scoring)
+    region.check(*call.sizes)
+    if 0 in region.cells:
+        return Pooled(call.zeros(*region.cells), call.zeros(*region.cells))
+    with torch.no_grad():
+        pooled = kernel_for(call).look(call, lse, region)
+    rows = cell_counts(len(region.rows), region.zoom)
+    columns = cell_counts(len(region.columns), region.zoom)
+    pooled.mean.div_((rows[:, None] * columns).to(pooled.mean))
+    return pooled
+
+
+def received(
+    query: Queries,
+    key: Keys,
+    lse: Float[Tensor, "batch head query"],
+    scoring: Scoring = PLAIN,
+    *,
+    labels: Int[Tensor, "batch key"] | None = None,
+) -> Received:
+    """What each key received from all queries, exactly, and each row's mass per label of keys.
+
+    A label is a number from 0 on, such as a kind of token or a segment; negative ones count
+    nowhere.
+
+    >>> import torch
+    >>> from regard.kernels.observe import observe, received
+    >>> query, key, value = (torch.ones(1, 1, 4, 2) for _ in range(3))
+    >>> seen = observe(query, key, value)
+    >>> received(query, key, seen.lse, labels=torch.tensor([[0, 1, 1, 1]])).by_label[0, 0, 0]
+    tensor([0.2500, 0.7500])
+    """
+    call = _call(query, key, lse, scoring)
+    names = 0
+    if labels is not None:
+        names = _count_labels(labels, (call.sizes[0], call.sizes[3]))
+    with torch.no_grad():
+        return Received(*kernel_for(call).count(call, lse, labels, names))
+
+
+def _call(query: Tensor, key: Tensor, lse: Tensor, scoring: Scoring) -> Call:
+    call = Call(query, key, key, scoring)
+    if lse.shape != call.sizes[:3] or lse.dtype != call.accumulator:
+        raise ShapeError(
+            f"expected the lse of this call, {call.accumulator} with the axes (batch head query) "
+            f"= {call.sizes[:3]}, got {lse.dtype} {tuple(lse.shape)}; take it from its Observation"
+        )
+    return call
+
+
+def _count_labels(labels: Tensor, wanted: tuple[int, int]) -> int:
+    if labels.shape != wanted:
+        raise ShapeError(
+            f"expected labels with the axes (batch key) = {wanted}, got {tuple(labels.shape)}; "
+            "give each key of each example one label"
+        )
+    if labels.dtype.is_floating_point or labels.dtype.is_complex:
+        raise InputError(f"expected labels to be whole numbers, got {labels.dtype}; use .long()")
+    return max(0, int(labels.max()) + 1) if labels.numel() else 0

@@ -1,0 +1,144 @@
+"""Scores of a call in strips: some rows of some heads, over the keys that these rows can see.
+
+This is the only place where portable code turns queries and keys into scores; observing,
+recomputing and differentiating all walk over the same strips.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from regard.kernels.observe.call import Call
+from regard.masks import Area
+
+# Scores held at once: a strip and its copies should stay in the cache of a processor core.
+STRIP_SCORES = 1 << 20
+NEVER = float("-inf")
+
+
+@dataclass(frozen=True, eq=False)
+class Band:
+    """Some rows of a call, the columns they can see, and what masks and biases say of them."""
+
+    rows: range
+    columns: range
+    seen: Bool[Tensor, "#batch #head #query #key"] | None
+    added: Float[Tensor, "#batch #head #query #key"] | None
+
+
+@dataclass(frozen=True, eq=False)
+class Strip:
+    """A band's share of some key heads of one example."""
+
+    band: Band
+    example: int
+    key_heads: range
+    heads: range
+
+    def of(self, term: Tensor) -> Float[Tensor, "..."] | Bool[Tensor, "..."]:
+        """This strip's part of a term with the axes batch, head, query, key."""
+        own = term[self.example if term.shape[0] > 1 else 0]
+        return own[self.heads.start : self.heads.stop] if own.shape[0] > 1 else own
+
+    @property
+    def place(self) -> tuple[int, slice, slice]:
+        """Where its rows lie in a tensor with the axes batch, head, query."""
+        rows = self.band.rows
+        return self.example, slice(self.heads.start, self.heads.stop), slice(rows.start, rows.stop)
+
+    @property
+    def sources(self) -> tuple[int, slice, slice]:
+        """Where its columns lie in a tensor with the axes batch, key head, key."""
+        columns = self.band.columns
+        heads = slice(self.key_heads.start, self.key_heads.stop)
+        return self.example, heads, slice(columns.start, columns.stop)
+
+
+def strips(call: Call, *, cell: tuple[int, int] = (1, 1)) -> Iterator[Strip]:
+    """Strips that cover the call, their rows and first column multiples of the cell's sides."""
+    batch, heads, queries, keys = call.sizes
+    group, tall = call.group, max(16, cell[0])
+    height = max(tall, STRIP_SCORES // max(1, keys * group) // tall * tall)
+    for start in range(0, queries, height):
+        rows = range(start, min(queries, start + height))
+        band = band_of(call, rows, reachable(call, rows, cell[1]))
+        scores = max(1, len(rows) * len(band.columns) * group)
+        wide = max(1, STRIP_SCORES // scores)
+        for example in range(batch):
+            for first in range(0, heads // group, wide):
+                own = range(first, min(heads // group, first + wide))
+                yield Strip(band, example, own, range(own.start * group, own.stop * group))
+
+
+def products(call: Call, strip: Strip) -> Float[Tensor, "head query key"]:
+    """Scaled and capped dot products, before any bias or mask."""
+    query = call.query[strip.place].to(call.accumulator) * call.scale
+    key = call.key[strip.sources].to(call.accumulator)
+    few = query.reshape(key.shape[0], -1, query.shape[2])
+    scores = torch.bmm(few, key.mT).view(query.shape[0], query.shape[1], key.shape[1])
+    cap = call.scoring.softcap
+    return scores if cap is None else scores.div_(cap).tanh_().mul_(cap)
+
+
+def settle(call: Call, strip: Strip, scores: Float[Tensor, "head query key"]) -> None:
+    """Add the bias to the products and hide what the mask hides, in place."""
+    if strip.band.added is not None:
+        scores += strip.of(strip.band.added)
+    if strip.band.seen is not None:
+        scores.masked_fill_(~strip.of(strip.band.seen), NEVER)
+    window, _ = call.split
+    rows, columns = strip.band.rows, strip.band.columns
+    for edge in _edges(call, rows, columns):
+        seen = window.cut(Area(rows, edge, call.scoring.offset, scores.device))[0]
+        part = scores[..., edge.start - columns.start : edge.stop - columns.start]
+        part.masked_fill_(~seen, NEVER)
+
+
+def recalled(
+    call: Call, strip: Strip, lse: Float[Tensor, "batch every_head every_query"]
+) -> Float[Tensor, "head query key"]:
+    """The strip's weights again, from the logsumexp that a pass has left."""
+    scores = products(call, strip)
+    settle(call, strip, scores)
+    return shares(scores, lse[strip.place])
+
+
+def shares(
+    scores: Float[Tensor, "head query key"], lse: Float[Tensor, "head query"]
+) -> Float[Tensor, "head query key"]:
+    """Scores as weights, in place; zeros for a row that sees nothing."""
+    return scores.sub_(lse.masked_fill(lse == NEVER, -NEVER)[..., None]).exp_()
+
+
+def reachable(call: Call, rows: range, wide: int) -> range:
+    """The columns that some of the rows can see, from a multiple of `wide` on."""
+    window, _ = call.split
+    reach = window.reach(Area(rows, range(call.sizes[3]), call.scoring.offset))
+    return range(reach.start // wide * wide, reach.stop) if reach else range(0)
+
+
+def band_of(call: Call, rows: range, columns: range) -> Band:
+    """These rows and columns, and what masks and biases say of them."""
+    _, rest = call.split
+    scoring, device = call.scoring, call.query.device
+    area = Area(rows, columns, scoring.offset, device)
+    seen = None if rest is None else rest.cut(area)
+    added = None if scoring.bias is None else scoring.bias.cut(area).detach().to(call.accumulator)
+    return Band(rows, columns, seen, added)
+
+
+def _edges(call: Call, rows: range, columns: range) -> Iterator[range]:
+    """The columns that the window shows to some of the rows but not to all."""
+    window, _ = call.split
+    oldest, newest = call.scoring.offset + rows.start, call.scoring.offset + rows.stop - 1
+    left = right = range(0)
+    if window.left is not None:
+        left = range(columns.start, min(columns.stop, max(columns.start, newest - window.left)))
+    if window.right is not None:
+        right = range(max(columns.start, oldest + window.right + 1), columns.stop)
+    if left and right and left.stop >= right.start:
+        left, right = columns, range(0)
+    yield from (edge for edge in (left, right) if edge)

@@ -1,0 +1,115 @@
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from regard.errors import InputError, ShapeError
+from regard.kernels.observe import Region, observe, received, window
+from regard.kernels.observe.call import Call
+from regard.kernels.observe.choice import Kernel
+
+from .cases import a_call
+from .laws import assert_close
+from .reference import pooled, reference, rounding
+
+shared = settings(
+    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+seeds = st.integers(0, 10**9)
+
+
+def size(call: Call) -> float:
+    return rounding(call, reference(call).lse)
+
+
+@given(seed=seeds, zoom=st.sampled_from([1, 2, 3, 8, 50, 101]), data=st.data())
+@shared
+def test_a_window_is_the_map_itself_pooled(
+    kernel: Kernel, seed: int, zoom: int, data: st.DataObject
+) -> None:
+    call = a_call(seed)
+    batch, heads, queries, keys = call.sizes
+    top, left = data.draw(st.integers(0, queries - 1)), data.draw(st.integers(0, keys - 1))
+    region = Region(range(top, queries), range(left, keys), heads - 1, batch - 1, zoom)
+    wanted = reference(call)
+    seen = kernel.look(call, wanted.lse.float(), region)
+    mean, largest = pooled(wanted.weights[batch - 1, heads - 1, top:, left:], zoom, zoom)
+    assert_close("largest", seen.largest, largest, 3e-5 * size(call))
+    total = mean * cell_sizes(region)
+    assert_close("sum", seen.mean, total, 3e-5 * size(call) * zoom)
+
+
+def cell_sizes(region: Region) -> torch.Tensor:
+    rows, columns = (
+        torch.tensor([len(side[i : i + region.zoom]) for i in range(0, len(side), region.zoom)])
+        for side in (region.rows, region.columns)
+    )
+    return rows[:, None] * columns
+
+
+@given(seed=seeds)
+@shared
+def test_what_keys_receive_is_the_sum_of_their_column(kernel: Kernel, seed: int) -> None:
+    call = a_call(seed)
+    batch, _, queries, keys = call.sizes
+    labels = torch.randint(-1, 4, (batch, keys))
+    wanted = reference(call)
+    total, by_label = kernel.count(call, wanted.lse.float(), labels, 4)
+    assert_close("total", total / queries, wanted.weights.sum(2) / queries, 3e-5 * size(call))
+    member = (labels[..., None] == torch.arange(4)).double()
+    expected = wanted.weights @ member[:, None]
+    assert_close("by_label", by_label, expected, 3e-5 * size(call))
+
+
+def a_pair() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    torch.manual_seed(1)
+    query, key = torch.randn(1, 3, 11, 5), torch.randn(1, 3, 13, 5)
+    return query, key, observe(query, key, key).lse
+
+
+def test_cells_at_the_edge_are_means_over_what_is_there() -> None:
+    query, key, lse = a_pair()
+    seen = window(query, key, lse, Region(range(11), range(13), head=2, zoom=4))
+    weights = torch.softmax(query @ key.mT / 5**0.5, -1)[0, 2]
+    assert torch.allclose(seen.mean[2, 3], weights[8:, 12:].mean())
+
+
+def test_an_empty_region_has_no_cells() -> None:
+    query, key, lse = a_pair()
+    assert window(query, key, lse, Region(range(0), range(13))).mean.shape == (0, 13)
+
+
+def test_received_without_labels_has_totals_alone() -> None:
+    query, key, lse = a_pair()
+    seen = received(query, key, lse)
+    assert seen.by_label is None
+    assert torch.allclose(seen.total.sum(-1), torch.tensor(11.0))
+
+
+@pytest.mark.parametrize(
+    ("region", "message"),
+    [
+        (Region(range(12), range(13)), "expected a region within batch=1 head=3 query=11 key=13"),
+        (Region(range(0, 10, 2), range(13)), "with a step of 1"),
+        (Region(range(3), range(3), head=3), "expected a region within"),
+        (Region(range(3), range(3), zoom=0), "expected a zoom of at least 1, got 0"),
+    ],
+)
+def test_a_region_outside_the_call_is_refused(region: Region, message: str) -> None:
+    query, key, lse = a_pair()
+    with pytest.raises(InputError, match=message):
+        window(query, key, lse, region)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_the_lse_of_another_call_is_refused() -> None:
+    query, key, lse = a_pair()
+    with pytest.raises(ShapeError, match=r"expected the lse of this call, torch.float32 .*11\)"):
+        received(query, key, lse[..., :-1])
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_labels_must_be_one_whole_number_for_each_key() -> None:
+    query, key, lse = a_pair()
+    with pytest.raises(ShapeError, match=r"expected labels with the axes \(batch key\) = \(1, 13"):
+        received(query, key, lse, labels=torch.zeros(1, 11, dtype=torch.long))
