@@ -15,7 +15,7 @@ LISTED = [
     "regard.attribution",
     "regard.diagnosis",
     "regard.errors",
-    "regard.kernels",
+    "regard.kernels.observe",
     "regard.masks",
     "regard.measures",
     "regard.models",
