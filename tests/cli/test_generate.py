@@ -4,7 +4,7 @@ import re
 import pytest
 from click.testing import CliRunner
 
-from models.generation.writers import EOS, Letters, Reciter, Scribe
+from models.generation.scripted_models import EOS, Letters, Reciter, Scribe
 from regard.cli import main
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from models.generation.writers import EOS, START, Letters, Memory, Scribe
+from models.generation.scripted_models import EOS, START, Letters, Memory, Scribe
 from regard.cli import main
 from regard.models import Captioner
 

@@ -20,7 +20,7 @@ TESTS = [
     "observe/test_observed_attention.py",
     "test_pair_sums.py",
     "observe/test_recompute.py",
-    "../models/transformer/test_fluent.py",
+    "../models/transformer/test_native_decoder.py",
 ]
 
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from regard.training.batches import Batches, Example
 from regard.training.distribution import World
 from regard.training.events import Callback, Ended
-from regard.training.loop import Loop, Scores
+from regard.training.loop import Loop, Metrics
 from regard.training.recipe import Plan
 
 COUNT, ALONE = 211, World(0, 1, torch.device("cpu"))
@@ -52,10 +52,10 @@ class Line:
             return (model(batch.x) * torch.nan).sum()
         return (model(batch.x) - batch.y).square().sum()
 
-    def evaluate(self, model: nn.Module) -> Scores:
+    def evaluate(self, model: nn.Module) -> Metrics:
         x = torch.linspace(0, 1, 11)[:, None]
         error = (model(x) - 3 * x).square().mean().item()
-        return Scores({"error": error}, -error)
+        return Metrics({"error": error}, -error)
 
 
 def network() -> nn.Module:

@@ -10,9 +10,9 @@ from regard.errors import InputError
 from regard.models import Recurrent
 from regard.training.events import Evaluated, Event
 from regard.training.losses import IGNORED, Baseline, cross_entropy, reinforced
-from regard.training.recipe import load_recipe
-from regard.training.tasks import Translation
-from regard.training.train import build, learn_vocabulary, train
+from regard.training.recipe_file import load_recipe
+from regard.training.tasks import TASKS, Translation
+from regard.training.train import build, train
 
 TINY = Path(__file__).parents[2] / "recipes" / "tiny" / "recipe.toml"
 HARD = {"model.attention": "additive + hard"}
@@ -30,7 +30,7 @@ def test_a_model_with_hard_attention_learns_the_tiny_corpus(tmp_path: Path, how:
 
 def built(**changes: object) -> Recurrent:
     recipe = load_recipe(TINY, **changes)
-    model: Recurrent = build(recipe, learn_vocabulary(recipe))
+    model: Recurrent = build(recipe, TASKS[recipe.task].learn_tokenizer(recipe))
     return model
 
 
@@ -78,7 +78,9 @@ def test_the_baseline_follows_the_rewards() -> None:
 
 def test_the_baseline_goes_on_where_it_was() -> None:
     recipe = load_recipe(TINY, **HARD, **{"plan.hard": "reinforce"})
-    first, second = (Translation(recipe, learn_vocabulary(recipe)) for _ in range(2))
+    first, second = (
+        Translation(recipe, TASKS[recipe.task].learn_tokenizer(recipe)) for _ in range(2)
+    )
     first.baseline.seen(-3.25)
     second.restore(first.state())
     assert second.baseline == first.baseline

@@ -5,7 +5,7 @@ import torch
 
 import regard
 from regard.models import from_pretrained, shipped
-from regard.models.checkpoints.places import ZOO
+from regard.models.checkpoints.locations import ZOO
 from regard.studies import Sentence, aligned
 
 MOST = 12_000_000  # bytes of one model

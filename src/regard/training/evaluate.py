@@ -12,10 +12,11 @@ import torch
 from regard.errors import InputError
 from regard.training.batches import Batches
 from regard.training.corpora import Pair
+from regard.training.metrics import translation_metrics
 from regard.training.recipe import Data, Recipe
-from regard.training.scoring import score
-from regard.training.tasks import LanguageModelling, Translation, held_loss
-from regard.training.translating import written
+from regard.training.tasks import LanguageModelling, Translation
+from regard.training.tasks.batch import mean_token_loss, one_epoch
+from regard.training.tasks.translation import translate_in_batches
 from regard.unicode import HAN_CHARACTER, KANA_CHARACTER
 
 EDGES = (5, 10, 15, 20, 30)  # of the source's length in words, where a stretch ends
@@ -77,13 +78,13 @@ def evaluate(
         raise InputError("expected at least one pair to evaluate on, got none")
     sources, references = (list(side) for side in zip(*pairs, strict=True))
     outputs, tokens, start = [""] * len(pairs), 0, time.perf_counter()
-    for done, each in enumerate(written(model, sources, beam=beam), 1):
-        outputs[each.number] = each.text
+    for done, each in enumerate(translate_in_batches(model, sources, beam=beam), 1):
+        outputs[each.sentence] = each.text
         tokens += each.tokens
         told(done)
     speed = tokens / (time.perf_counter() - start)
     words = words or tokenizer_for(references)
-    found = score(outputs, references, words)
+    found = translation_metrics(outputs, references, words)
     stretches = tuple(_stretches(sources, outputs, references))
     loss = _loss(model, pairs)
     return Evaluation(
@@ -98,7 +99,7 @@ def evaluate_texts(model: Any, texts: Sequence[str], *, longest: int = 512) -> L
     task = LanguageModelling(_recipe("language-modelling", longest), model.tokenizer)
     batches = Batches(texts, task.encode, max(_TOKENS, longest + 1), longest=longest + 1)
     with torch.no_grad():
-        loss = held_loss(model.eval(), task, batches)
+        loss = mean_token_loss(model.eval(), one_epoch(batches, task.collate))
     return Likelihood(len(texts), loss, math.exp(min(loss, 80.0)))
 
 
@@ -121,7 +122,8 @@ def _loss(model: Any, pairs: Sequence[Pair]) -> float:
     start = model.generation.decoder_start_token_id
     task = Translation(_recipe("translation"), model.tokenizer, start=start)
     with torch.no_grad():
-        return held_loss(model.eval(), task, Batches(pairs, task.encode, _TOKENS))
+        batches = Batches(pairs, task.encode, _TOKENS)
+        return mean_token_loss(model.eval(), one_epoch(batches, task.collate))
 
 
 def _recipe(task: Any, longest: int = 512) -> Recipe:
@@ -141,4 +143,4 @@ def _stretches(
         ]
         if inside:
             mine, theirs = ([side[n] for n in inside] for side in (outputs, references))
-            yield Stretch(first, last, len(inside), score(mine, theirs).chrf)
+            yield Stretch(first, last, len(inside), translation_metrics(mine, theirs).chrf)

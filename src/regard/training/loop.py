@@ -55,13 +55,13 @@ class Batch(Protocol):
         """The same batch on a device."""
 
 
-class Scores(NamedTuple):
-    """Numbers on held-out examples, which of them decides, and some examples with their outputs.
+class Metrics(NamedTuple):
+    """Metrics by name on held-out examples, the one that decides, and some examples with outputs.
 
-    The deciding number is better when it is larger.
+    The deciding number says which checkpoint is the best: a larger one is better.
     """
 
-    numbers: Mapping[str, float]
+    values: Mapping[str, float]
     deciding: float
     samples: tuple[Mapping[str, str], ...] = ()
 
@@ -79,7 +79,7 @@ class Task(Protocol):
     def loss(self, model: nn.Module, batch: Any) -> Tensor:
         """The sum of the losses of the batch's tokens."""
 
-    def evaluate(self, model: nn.Module) -> Scores:
+    def evaluate(self, model: nn.Module) -> Metrics:
         """How good the model is on held-out examples."""
 
 
@@ -231,13 +231,13 @@ class Loop:
     def _evaluate(self) -> None:
         self.lesson.eval()
         with torch.no_grad(), gathered(self.lesson):
-            scores = self.task.evaluate(self.model)
+            metrics = self.task.evaluate(self.model)
         self.lesson.train()
-        standing, better = self.standing, scores.deciding > self.standing.best
+        standing, better = self.standing, metrics.deciding > self.standing.best
         standing.stale = 0 if better else standing.stale + 1
         if better:
-            standing.best, standing.best_step = scores.deciding, standing.step
-        self._tell(Evaluated(standing.step, scores.numbers, scores.samples, better, self.model))
+            standing.best, standing.best_step = metrics.deciding, standing.step
+        self._tell(Evaluated(standing.step, metrics.values, metrics.samples, better, self.model))
 
     def _save(self) -> None:
         weights, optimizer = whole_state(self.lesson, self.optimizer)

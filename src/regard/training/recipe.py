@@ -1,15 +1,15 @@
 """A recipe: all that a training run depends on, as a short TOML file of documented keys."""
 
-import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from regard.errors import FileError, InputError, UnknownNameError
+from regard.errors import InputError
 from regard.models.config import Config
+from regard.models.tokenizers import Tokenizer
 
-__all__ = ["Data", "Plan", "Recipe", "Vocabulary", "load_recipe"]
+__all__ = ["Data", "Plan", "Recipe", "Vocabulary"]
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,12 @@ class Vocabulary(Config):
     """Whether a punctuation mark is a token of its own."""
     chinese: Literal["character", "subword"] = "character"
     """Whether a Chinese character is a token of its own."""
+
+    def learn(self, lines: Iterable[str], kind: Any, size: int) -> Tokenizer:
+        """A tokenizer of this kind and size, learnt from lines of text."""
+        return Tokenizer.train(
+            lines, kind, size, punctuation=self.punctuation, chinese=self.chinese
+        )
 
 
 @dataclass(frozen=True)
@@ -111,63 +117,11 @@ class Plan(Config):
 class Recipe:
     """A whole run: the task, its data and vocabulary, the model's own settings, and the plan."""
 
-    task: Literal["translation", "language-modelling"]
+    task: str
+    """A name of `regard.training.tasks.TASKS`."""
     folder: Path
     seed: int = 0
     data: Data = field(default_factory=Data)
     vocabulary: Vocabulary = field(default_factory=Vocabulary)
     model: Mapping[str, Any] = field(default_factory=dict)
     plan: Plan = field(default_factory=Plan)
-
-
-SECTIONS: dict[str, type[Config]] = {"data": Data, "vocabulary": Vocabulary, "plan": Plan}
-TASKS = ("translation", "language-modelling")
-
-
-def load_recipe(path: str | Path, **changes: Any) -> Recipe:
-    """The recipe of a file; changes are keys such as plan.steps, given as {"plan.steps": 5}."""
-    path = Path(path)
-    try:
-        found = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise FileError(f"no recipe {str(path)!r}; name a .toml file that is there") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise FileError(f"{path} is no TOML: {error}") from error
-    for key, value in changes.items():
-        section, _, name = key.rpartition(".")
-        (found.setdefault(section, {}) if section else found)[name] = value
-    return _recipe(found, path.parent)
-
-
-def _recipe(found: dict[str, Any], beside: Path) -> Recipe:
-    known = [each.name for each in fields(Recipe)]
-    for name in found:
-        if name not in known:
-            raise UnknownNameError("key of a recipe", name, known)
-    task = found.get("task")
-    if task not in TASKS:
-        raise UnknownNameError("task", str(task), TASKS)
-    if "folder" not in found:
-        raise InputError("a recipe expected the key folder: where checkpoints and the model go")
-    sections = {
-        name: kind.from_json(_placed(found.get(name, {}), beside))
-        for name, kind in SECTIONS.items()
-    }
-    folder = beside / found["folder"]
-    return Recipe(task, folder, found.get("seed", 0), model=found.get("model", {}), **sections)  # type: ignore[arg-type]
-
-
-def _placed(section: dict[str, Any], beside: Path) -> dict[str, Any]:
-    """The section with the files that it names found beside the recipe."""
-    placed = dict(section)
-    if isinstance(placed.get("train"), list):
-        placed["train"] = [_beside(each, beside) for each in placed["train"]]
-    if placed.get("dev"):
-        placed["dev"] = _beside(placed["dev"], beside)
-    return placed
-
-
-def _beside(name: Any, beside: Path) -> Any:
-    if isinstance(name, list):
-        return tuple(_beside(each, beside) for each in name)
-    return str(beside / name)

@@ -1,7 +1,7 @@
 """`train`: from a recipe to a finished model in a folder."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
@@ -15,13 +15,13 @@ from regard.errors import InputError, UnknownNameError
 from regard.models import Transformer, TransformerConfig
 from regard.models.generation import Settings
 from regard.models.recurrent import Recurrent, RecurrentConfig
-from regard.models.tokenizers import Tokenizer, TokenizerPair
+from regard.models.tokenizers import Tokenizer
 from regard.training.checkpoints import average, checkpoints, load_checkpoint
-from regard.training.corpora import pairs, texts
 from regard.training.distribution import World, world
 from regard.training.events import Callback, Ended
 from regard.training.loop import Loop
-from regard.training.recipe import Recipe, Vocabulary, load_recipe
+from regard.training.recipe import Recipe
+from regard.training.recipe_file import load_recipe
 from regard.training.tasks import TASKS
 
 _KINDS: dict[str, tuple[Any, Any]] = {
@@ -68,8 +68,8 @@ def build(recipe: Recipe, tokenizer: Tokenizer) -> Any:
     sizes: dict[str, Any] = {"vocab": len(tokenizer.source)}
     if tokenizer.target is not tokenizer.source:
         sizes["target_vocab"] = len(tokenizer.target)
-    if kind == "transformer" and recipe.task == "language-modelling":
-        settings = {"kind": "decoder", **settings}
+    if kind == "transformer":
+        settings = {**TASKS[recipe.task].transformer_settings, **settings}
     model = model_class(config_class(**sizes | _through(settings, recipe.plan.hard)))
     _check_hard(model, recipe.plan.hard)
     model.tokenizer = tokenizer
@@ -130,32 +130,9 @@ def _tokenizer(recipe: Recipe, ranks: World) -> Tokenizer:
     """The tokenizer of the run: learnt by the first process, once."""
     folder = recipe.folder / "tokenizer"
     if ranks.first and not (folder / "tokenizer.json").exists():
-        learn_vocabulary(recipe).save(folder)
+        TASKS[recipe.task].learn_tokenizer(recipe).save(folder)
     ranks.together()
     return Tokenizer.load(folder)
-
-
-def learn_vocabulary(recipe: Recipe) -> Tokenizer:
-    """The tokenizer that a recipe describes, learnt from its corpus."""
-    plan = recipe.vocabulary
-    if recipe.task == "language-modelling":
-        return _learnt(texts(*recipe.data.train), plan, plan.kind, plan.size).continuing()
-    corpus = pairs(*recipe.data.train)
-    if plan.target_size is None:
-        return _learnt(_both(corpus), plan, plan.kind, plan.size)
-    source = _learnt((pair.source for pair in corpus), plan, plan.kind, plan.size)
-    kind = plan.target_kind or plan.kind
-    target = _learnt((pair.target for pair in corpus), plan, kind, plan.target_size)
-    return TokenizerPair(source, target)
-
-
-def _both(corpus: Iterable[Any]) -> Iterator[str]:
-    for pair in corpus:
-        yield from pair
-
-
-def _learnt(lines: Iterable[str], plan: Vocabulary, kind: Any, size: int) -> Tokenizer:
-    return Tokenizer.train(lines, kind, size, punctuation=plan.punctuation, chinese=plan.chinese)
 
 
 def _writing(target: Tokenizer, longest: int) -> Settings:

@@ -1,6 +1,6 @@
 import pytest
 
-from models.generation.writers import Scribe
+from models.generation.scripted_models import Scribe
 from regard.cli.work.kinds import kind_of, sees, writes
 from regard.models import Captioner, Recogniser, Recurrent, Transformer
 

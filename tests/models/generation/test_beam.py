@@ -3,10 +3,10 @@ from functools import cache
 import pytest
 import torch
 
-from models.generation.writers import EOS, Scribe, Table, every_sequence
+from models.generation.scripted_models import EOS, Scribe, Table, every_sequence
 from regard.models.generation import generate
 from regard.models.generation.beam import Beam
-from regard.models.generation.drafts import Board, Drafts
+from regard.models.generation.hypotheses import Board, Drafts
 from regard.models.generation.loop import plan_for, write
 
 LONGEST = 4

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from models.generation.writers import EOS, START, Memory, Scribe, Table
+from models.generation.scripted_models import EOS, START, Memory, Scribe, Table
 from regard.errors import InputError, NotFiniteError, UnknownNameError
 from regard.models.generation import generate
 

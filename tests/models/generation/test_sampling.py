@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from models.generation.writers import EOS, Scribe, Table
+from models.generation.scripted_models import EOS, Scribe, Table
 from regard.models.generation import generate
 from regard.models.generation.sampling import Filter, draw
 

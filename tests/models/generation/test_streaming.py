@@ -1,6 +1,6 @@
 import pytest
 
-from models.generation.writers import EOS, Letters, Reciter, Scribe
+from models.generation.scripted_models import EOS, Letters, Reciter, Scribe
 from regard.errors import InputError
 from regard.models.generation import generate, stream, stream_ids
 from regard.models.generation.streaming import TextFlow

@@ -15,7 +15,7 @@ from regard.cli.work.seeing import is_trace
 from regard.cli.work.words import printable
 from regard.errors import FileError
 from regard.models import shipped
-from regard.models.checkpoints.places import folder_of
+from regard.models.checkpoints.locations import folder_of
 from regard.storage import load_trace
 from regard.text import say as sentence
 from regard.types import Tokens, Trace

@@ -16,7 +16,7 @@ from regard.cli.work.pictures import Pixels
 from regard.errors import FileError, InputError, RegardError
 from regard.models import from_pretrained
 from regard.models.checkpoints.files import read_json
-from regard.models.checkpoints.places import folder_of
+from regard.models.checkpoints.locations import folder_of
 
 _READERS = (
     "tokenizer.json", "*.model", "*.spm", "vocab.*", "merges.txt", "tokenizer_config.json",

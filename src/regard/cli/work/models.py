@@ -13,7 +13,7 @@ from regard.cli.output import as_text
 from regard.cli.work.cache import cached
 from regard.cli.work.portraits import Portrait, models_in, portrait
 from regard.models import shipped
-from regard.models.checkpoints.places import folder_of
+from regard.models.checkpoints.locations import folder_of
 
 _WORDS = {
     "shipped": ("Shipped with regard", "随 regard 附带"),

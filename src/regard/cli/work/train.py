@@ -16,7 +16,7 @@ from regard.cli.work.devices import device_of
 from regard.errors import InputError
 from regard.training.events import Ended, Evaluated, Event, Started, Stepped
 from regard.training.logs import JsonLines, TensorBoard
-from regard.training.recipe import load_recipe
+from regard.training.recipe_file import load_recipe
 from regard.training.train import train as follow
 
 _WORDS = {

@@ -1,6 +1,6 @@
 """Checkpoints: folders that hold a model, ours and Hugging Face's, and the hub."""
 
-from regard.models.checkpoints.places import shipped
+from regard.models.checkpoints.locations import shipped
 from regard.models.checkpoints.pretrained import Pretrained, from_pretrained
 from regard.models.checkpoints.registry import register
 

@@ -14,8 +14,8 @@ from regard.errors import FileError, InputError, UnknownNameError
 from regard.files import atomic_folder
 from regard.models.checkpoints.families import FAMILIES
 from regard.models.checkpoints.files import Weights, read_json
-from regard.models.checkpoints.filling import Piece, fill, unfilled
-from regard.models.checkpoints.places import folder_of
+from regard.models.checkpoints.locations import folder_of
+from regard.models.checkpoints.parameter_mapping import Piece, fill, unfilled
 from regard.models.checkpoints.registry import class_named, names
 from regard.models.config import Config
 from regard.models.generation import Settings

@@ -9,10 +9,10 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from regard.models.generation.drafts import Board, Drafts
-from regard.models.generation.largest import largest, log_totals
+from regard.models.generation.hypotheses import Board, Drafts
 from regard.models.generation.sampling import Filter
 from regard.models.generation.strategy import Course, Logits, check_choice, check_finite
+from regard.models.generation.topk import largest, log_totals
 
 
 class Candidates(NamedTuple):

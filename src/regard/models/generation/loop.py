@@ -2,19 +2,60 @@
 
 from collections import deque
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.models.generation.drafts import Board, Drafts
-from regard.models.generation.ends import Decoder
-from regard.models.generation.generated import Generated
-from regard.models.generation.plan import Plan
+from regard.models.generation.hypotheses import Board, Drafts
 from regard.models.generation.prompts import Inputs, Prefix, prepare
+from regard.models.generation.request import Plan
+from regard.models.generation.result import Generated
+from regard.models.generation.settings import Settings
+from regard.models.generation.stopping import Decoder
 from regard.models.generation.strategy import Strategy, everyone
-from regard.models.generation.writer import S, Writer
+
+Own = TypeVar("Own")
+
+
+@runtime_checkable
+class State(Protocol):
+    """All that a model remembers of what its rows have read."""
+
+    def select(self: Own, rows: Int[Tensor, " row"]) -> Own:
+        """These rows in this order, a row as often as it is named; the others leave."""
+        ...
+
+
+S = TypeVar("S", bound=State)
+
+
+@runtime_checkable
+class Writer(Protocol[S]):
+    """A model that writes: an encoder-decoder, a decoder alone, a captioner.
+
+    A writer with `reads_source` encodes its inputs in `begin` and starts to write from the start
+    token; any other goes on from the prompt that its inputs are. The logits of `step` are the
+    caller's to change, and a state is spent once `step` or `select` was called on it.
+    """
+
+    generation: Settings
+
+    @property
+    def reads_source(self) -> bool:
+        """Whether the inputs are a source to write about, and not the beginning of the text."""
+        ...
+
+    def begin(self, inputs: Any, attention_mask: Int[Tensor, "row length"] | None = None) -> S:
+        """The state before the first token; a prompt is padded on its left."""
+        ...
+
+    def step(
+        self, state: S, tokens: Int[Tensor, "row new"]
+    ) -> tuple[Float[Tensor, "row vocab"], S]:
+        """The logits after the last of the new tokens, and the state that has read them."""
+        ...
 
 
 def generate(

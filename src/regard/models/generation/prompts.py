@@ -9,7 +9,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from regard.errors import InputError, ShapeError
-from regard.models.generation.drafts import PADDING
+from regard.models.generation.hypotheses import PADDING
 from regard.models.generation.settings import Settings
 
 Inputs = Tensor | Sequence[Tensor] | Sequence[Sequence[int]]

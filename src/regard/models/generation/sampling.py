@@ -7,10 +7,10 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from regard.models.generation.drafts import Board
-from regard.models.generation.largest import largest
+from regard.models.generation.hypotheses import Board
 from regard.models.generation.settings import Settings
 from regard.models.generation.strategy import Course, Logits, check_choice, check_finite, everyone
+from regard.models.generation.topk import largest
 
 Columns = Float[Tensor, "row column"]
 _LIKELY = 512  # tokens that mostly hold the mass that top-p asks for

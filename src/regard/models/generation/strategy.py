@@ -9,9 +9,10 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from regard.errors import InputError, NotFiniteError
-from regard.models.generation.drafts import Board, Drafts
-from regard.models.generation.ends import Ends
-from regard.models.generation.rules import Rules
+from regard.models.generation.hypotheses import Board, Drafts
+from regard.models.generation.logits_processors import Rules
+from regard.models.generation.stopping import Ends
+from regard.models.generation.topk import largest, log_totals
 
 Logits = Float[Tensor, "row vocab"]
 
@@ -92,3 +93,22 @@ def check_choice(best: Float[Tensor, " row"], sentences: Int[Tensor, " row"], st
 def everyone(drafts: Drafts) -> Int[Tensor, " row"]:
     """Every row, in order."""
     return torch.arange(drafts.rows, device=drafts.ids.device)
+
+
+@dataclass(frozen=True)
+class Greedy:
+    """The likeliest token at every step."""
+
+    course: Course
+
+    def __call__(self, logits: Logits, board: Board) -> Board:
+        """The board after each row has taken its likeliest token."""
+        drafts = board.drafts
+        totals = log_totals(logits)
+        check_finite(totals, drafts)
+        self.course.rules(logits, totals, drafts)
+        best, tokens = (part.squeeze(1) for part in largest(logits, 1))
+        check_choice(best, drafts.sentences, drafts.new)
+        rows = everyone(drafts)
+        grown = drafts.grown(rows, tokens, drafts.scores + (best - totals))
+        return self.course.follow(board, grown, self.course.ends(drafts, rows, tokens))

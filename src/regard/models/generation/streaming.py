@@ -7,11 +7,10 @@ from typing import Any
 from torch import Tensor
 
 from regard.errors import InputError
-from regard.models.generation.ends import Decoder
-from regard.models.generation.loop import plan_for, write
-from regard.models.generation.plan import Plan
+from regard.models.generation.loop import Writer, plan_for, write
 from regard.models.generation.prompts import Inputs, Prefix
-from regard.models.generation.writer import Writer
+from regard.models.generation.request import Plan
+from regard.models.generation.stopping import Decoder
 
 _BEFORE = 8  # tokens of the prompt that the first new text may depend on
 _UNFINISHED = "\ufffd"  # what a decoder gives for bytes that are no character yet

@@ -10,7 +10,7 @@ from regard.models.generation import Generated
 from regard.models.images.config import CaptionerConfig
 from regard.models.images.features import FeatureMap, Pixels
 from regard.models.recurrent.encoder import Encoded
-from regard.models.recurrent.writing import Ids, Logits, RecurrentWriter
+from regard.models.recurrent.model import Ids, Logits, RecurrentWriter
 
 
 @register

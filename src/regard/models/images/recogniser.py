@@ -10,7 +10,7 @@ from regard.models.checkpoints.pretrained import Pretrained
 from regard.models.checkpoints.registry import register
 from regard.models.images.config import RecogniserConfig
 from regard.models.images.features import FeatureMap, Pixels
-from regard.models.recurrent.reader import reader
+from regard.models.recurrent.source_attention import reader
 
 
 @register

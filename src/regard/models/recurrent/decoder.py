@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.models.recurrent.config import DecoderConfig
-from regard.models.recurrent.layers import Hidden, Layers
+from regard.models.recurrent.recurrence import Hidden, Layers
 
 Embedded = Float[Tensor, "row query dim"]
 Features = Float[Tensor, "row query width"]

@@ -1,12 +1,127 @@
 """Texts through the tokenizers library: encoded, cut where they are too long, and laid out."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from threading import Lock
-from typing import Any
+from typing import Any, Literal
 
+import numpy as np
 import tokenizers
+import torch
 
-from regard.errors import InputError
-from regard.models.tokenizers.options import Options
+from regard.errors import InputError, UnknownNameError
+
+
+class Batch(dict[str, Any]):
+    """Ids, masks and offsets by name; `batch.input_ids` is `batch["input_ids"]`.
+
+    `encodings` are the texts as the tokenizers library saw them.
+    """
+
+    def __init__(self, parts: dict[str, Any], encodings: Sequence[tokenizers.Encoding]) -> None:
+        super().__init__(parts)
+        self.encodings = list(encodings)
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(f"this batch has {', '.join(self)}, and no {name!r}") from None
+
+    def to(self, device: str | torch.device) -> "Batch":
+        """The same batch, its tensors on the device."""
+        for name, part in self.items():
+            if isinstance(part, torch.Tensor):
+                self[name] = part.to(device)
+        return self
+
+    def tokens(self, index: int = 0) -> list[str]:
+        """The tokens of one text."""
+        return list(self.encodings[index].tokens)
+
+    def word_ids(self, index: int = 0) -> list[int | None]:
+        """The word that each token of one text is a part of; None for a special token."""
+        return list(self.encodings[index].word_ids)
+
+    def sequence_ids(self, index: int = 0) -> list[int | None]:
+        """0 for tokens of the text, 1 for those of its pair, None for special tokens."""
+        return list(self.encodings[index].sequence_ids)
+
+
+def stacked(rows: list[Any], kind: str | None) -> Any:
+    """Rows of one length as one tensor ("pt") or array ("np"); as they are without a kind."""
+    if kind is None:
+        return rows
+    if len({len(row) for row in rows}) > 1:
+        few, many = min(map(len, rows)), max(map(len, rows))
+        raise InputError(f"the texts have {few} to {many} tokens; one tensor needs padding=True")
+    if kind == "np":
+        return np.array(rows, dtype=np.int64)
+    return torch.tensor(rows, dtype=torch.long)
+
+
+_PADDING = (False, True, "longest", "max_length", "do_not_pad")
+_TRUNCATION = (False, True, "longest_first", "only_first", "only_second", "do_not_truncate")
+
+
+@dataclass(frozen=True)
+class Options:
+    """The keywords of a call, named as Hugging Face names them."""
+
+    return_tensors: Literal["pt", "np"] | None = None
+    padding: bool | str = False
+    truncation: bool | str = False
+    max_length: int | None = None
+    add_special_tokens: bool = True
+    pad_to_multiple_of: int | None = None
+    is_split_into_words: bool = False
+    return_attention_mask: bool = True
+    return_token_type_ids: bool | None = None
+    return_special_tokens_mask: bool = False
+    return_offsets_mapping: bool = False
+
+    @property
+    def truncates(self) -> bool:
+        """Whether texts that are too long are cut."""
+        return self.truncation not in (False, "do_not_truncate")
+
+    @property
+    def pads(self) -> bool:
+        """Whether short texts are filled up."""
+        return self.padding not in (False, "do_not_pad")
+
+    def width(self, longest: int) -> int:
+        """How many tokens each padded text has."""
+        width = longest
+        if self.padding == "max_length":
+            if self.max_length is None:
+                raise InputError('padding="max_length" needs max_length; give it, or padding=True')
+            width = max(longest, self.max_length)
+        step = self.pad_to_multiple_of or 1
+        return -(-width // step) * step
+
+    @property
+    def strategy(self) -> str:
+        """Which of a text and its pair is cut."""
+        return self.truncation if isinstance(self.truncation, str) else "longest_first"
+
+
+def options_of(given: dict[str, Any]) -> Options:
+    """The keywords as a value; an unknown one is refused with the nearest."""
+    known = [field.name for field in fields(Options)]
+    for name in given:
+        if name not in known:
+            raise UnknownNameError("option of a tokenizer", name, known)
+    options = Options(**given)
+    for name, value, expected in (
+        ("return_tensors", options.return_tensors, (None, "pt", "np")),
+        ("padding", options.padding, _PADDING),
+        ("truncation", options.truncation, _TRUNCATION),
+    ):
+        if value not in expected:
+            raise InputError(f"{name} should be one of {expected}, got {value!r}")
+    return options
+
 
 Encodings = list[tokenizers.Encoding]
 

@@ -9,10 +9,8 @@ import tokenizers
 from torch import Tensor
 
 from regard.errors import InputError
-from regard.models.tokenizers.batch import Batch, stacked
-from regard.models.tokenizers.encoding import encoded, parts_of
+from regard.models.tokenizers.encoding import Batch, Options, encoded, options_of, parts_of, stacked
 from regard.models.tokenizers.folders import HIDDEN, Manner, Parts, read_folder
-from regard.models.tokenizers.options import Options, options_of
 from regard.models.tokenizers.training import Chinese, Kind, Plan, mark, train_backend
 
 Ids = int | Sequence[int] | Tensor

@@ -9,18 +9,23 @@ from torch import Tensor, nn
 from regard.attention import MultiHeadAttention, PredictiveLocal
 from regard.errors import InputError, ShapeError
 from regard.masks import Mask, causal, padding
-from regard.models.checkpoints.filling import unfilled
+from regard.models.checkpoints.parameter_mapping import unfilled
 from regard.models.checkpoints.pretrained import Pretrained
 from regard.models.checkpoints.registry import register
 from regard.models.generation import Generated, generate
 from regard.models.transformer.config import TransformerConfig
-from regard.models.transformer.fluent import FluentState, plan_of, watched
 from regard.models.transformer.heads import ClassificationHead, LanguageHead, Pooler, SpanHead
-from regard.models.transformer.memory import Memory
-from regard.models.transformer.quantising import lighten, quantise
-from regard.models.transformer.stack import Stack
-from regard.models.transformer.starting import initialise
-from regard.models.transformer.state import Source, TransformerState, check_tokens, left_padding
+from regard.models.transformer.initialisation import initialise
+from regard.models.transformer.kv_cache import (
+    Memory,
+    Source,
+    TransformerState,
+    check_tokens,
+    left_padding,
+)
+from regard.models.transformer.layers import Stack
+from regard.models.transformer.native_decoder import FluentState, plan_of, watched
+from regard.models.transformer.quantisation import lighten, quantise
 
 Ids = Int[Tensor, "batch length"]
 Real = Bool[Tensor, "batch length"]

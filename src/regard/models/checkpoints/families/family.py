@@ -11,7 +11,7 @@ from torch import Tensor
 
 from regard.errors import FileError, UnknownNameError
 from regard.models.checkpoints.files import Weights
-from regard.models.checkpoints.filling import Piece
+from regard.models.checkpoints.parameter_mapping import Piece
 from regard.models.transformer.config import TransformerConfig
 
 __all__ = ["Family", "Reading", "Rule"]
