@@ -12,7 +12,7 @@ from torch import Tensor
 
 from regard.kernels.observe.full_weights import weigh
 from regard.masks import explicit
-from regard.tracing import Call, Edit
+from regard.tracing import AttentionCall, Edit
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Place:
     columns: tuple[int, ...] = ()
 
 
-Maker = Callable[[Call, Place, float], Tensor]  # the weights of all heads with the fault
+Maker = Callable[[AttentionCall, Place, float], Tensor]  # the weights of all heads with the fault
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Planted:
     strength: float
     sites: Sequence[str]
 
-    def __call__(self, call: Call) -> Edit | None:
+    def __call__(self, call: AttentionCall) -> Edit | None:
         """The call's weights with the fault in them."""
         if call.site not in self.sites:
             return None
@@ -45,10 +45,10 @@ class Planted:
         return Edit(weights=self.make(call, self.place, self.strength))
 
 
-def mixed(faulty: Callable[[Call, Place, Tensor], Tensor]) -> Maker:
+def mixed(faulty: Callable[[AttentionCall, Place, Tensor], Tensor]) -> Maker:
     """The weights of one head mixed with what a fault would have them be."""
 
-    def make(call: Call, place: Place, strength: float) -> Tensor:
+    def make(call: AttentionCall, place: Place, strength: float) -> Tensor:
         weights = call.weights().clone()
         wrong = faulty(call, place, weights)
         own = weights[:, place.head]
@@ -58,28 +58,28 @@ def mixed(faulty: Callable[[Call, Place, Tensor], Tensor]) -> Maker:
     return make
 
 
-def _uniform(call: Call, place: Place, weights: Tensor) -> Tensor:
+def _uniform(call: AttentionCall, place: Place, weights: Tensor) -> Tensor:
     seen = call.seen()[:, place.head]
     return seen / seen.sum(dim=-1, keepdim=True).clamp_min(1)
 
 
-def _copied(call: Call, place: Place, weights: Tensor) -> Tensor:
+def _copied(call: AttentionCall, place: Place, weights: Tensor) -> Tensor:
     return weights[:, place.other]
 
 
-def _sink(call: Call, place: Place, weights: Tensor) -> Tensor:
+def _sink(call: AttentionCall, place: Place, weights: Tensor) -> Tensor:
     first = call.seen()[:, place.head].int().argmax(dim=-1)
     return torch.nn.functional.one_hot(first, call.sizes[3])
 
 
-def _constant(call: Call, place: Place, weights: Tensor) -> Tensor:
+def _constant(call: AttentionCall, place: Place, weights: Tensor) -> Tensor:
     """Weights by position alone: each key has a score of its own, whatever stands there."""
     scores = 2 * torch.randn(512, generator=torch.Generator().manual_seed(3))[: call.sizes[3]]
     seen = call.seen()[:, place.head]
     return scores.masked_fill(~seen, -1e4).softmax(dim=-1) * seen
 
 
-def one_hot(call: Call, place: Place, strength: float) -> Tensor:
+def one_hot(call: AttentionCall, place: Place, strength: float) -> Tensor:
     """All heads of a site at a temperature of 1 - s: 0 is the largest weight alone."""
     weights = call.weights()
     if strength == 1:
@@ -88,13 +88,13 @@ def one_hot(call: Call, place: Place, strength: float) -> Tensor:
     return sharp / sharp.sum(dim=-1, keepdim=True).clamp_min(1e-30)
 
 
-def collapsed(call: Call, place: Place, strength: float) -> Tensor:
+def collapsed(call: AttentionCall, place: Place, strength: float) -> Tensor:
     """All heads of a site drawn to their mean."""
     weights = call.weights()
     return (1 - strength) * weights + strength * weights.mean(dim=1, keepdim=True)
 
 
-def silent(call: Call, place: Place, strength: float) -> Tensor:
+def silent(call: AttentionCall, place: Place, strength: float) -> Tensor:
     """The share s of a head's rows without any weight."""
     weights = call.weights().clone()
     rows = torch.rand(call.sizes[2]) < strength
@@ -102,7 +102,7 @@ def silent(call: Call, place: Place, strength: float) -> Tensor:
     return weights
 
 
-def broken(call: Call, place: Place, strength: float) -> Tensor:
+def broken(call: AttentionCall, place: Place, strength: float) -> Tensor:
     """The share s of a head's rows, one at least, not a number."""
     weights = call.weights().clone()
     rows = torch.rand(call.sizes[2]) < strength
@@ -111,14 +111,14 @@ def broken(call: Call, place: Place, strength: float) -> Tensor:
     return weights
 
 
-def oversized(call: Call, place: Place, strength: float) -> Tensor:
+def oversized(call: AttentionCall, place: Place, strength: float) -> Tensor:
     """A head whose rows sum to 1 + s."""
     weights = call.weights().clone()
     weights[:, place.head] *= 1 + strength
     return weights
 
 
-def opened(call: Call, place: Place, strength: float) -> Tensor:
+def opened(call: AttentionCall, place: Place, strength: float) -> Tensor:
     """A site whose mask lets the share s of hidden keys through: the future, or padding."""
     assert call.query is not None
     assert call.key is not None
@@ -128,14 +128,14 @@ def opened(call: Call, place: Place, strength: float) -> Tensor:
     return weigh(call.query, call.key, replace(call.scoring, mask=explicit(seen | through)))
 
 
-def dropped(call: Call, place: Place, strength: float) -> Tensor:
+def dropped(call: AttentionCall, place: Place, strength: float) -> Tensor:
     """A source word from which every head takes the share s of its weight."""
     weights = call.weights().clone()
     weights[..., list(place.columns)] *= 1 - strength
     return weights / weights.sum(dim=-1, keepdim=True).clamp_min(1e-30)
 
 
-def repeated(call: Call, place: Place, strength: float) -> Tensor:
+def repeated(call: AttentionCall, place: Place, strength: float) -> Tensor:
     """A source word to which every head gives the share s of its weight at every step."""
     weights = (1 - strength) * call.weights()
     weights[..., place.columns[0]] += strength

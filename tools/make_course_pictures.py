@@ -19,7 +19,7 @@ import regard
 from regard.attention import CosineScore, DotScore, Mechanism, PositionalEncoding, ScaledDotScore
 from regard.masks import causal, window
 from regard.models import Pretrained
-from regard.tracing import Call, Edit, uniform
+from regard.tracing import AttentionCall, Edit, uniform
 from regard.types import Trace
 from regard.views import View
 
@@ -42,7 +42,7 @@ def trace(name: str, text: str, edit: Any = None, target: str | None = None) -> 
     return regard.capture(model(name), model(name).tokenizer, text, edit=edit, **asked)
 
 
-def hardened(call: Call) -> Edit:
+def hardened(call: AttentionCall) -> Edit:
     """All weight of a row on its largest place."""
     weights = call.weights()
     return Edit(weights=F.one_hot(weights.argmax(dim=-1), weights.shape[-1]).to(weights))

@@ -118,7 +118,7 @@ def test_a_recurrent_translator_has_both():
 def test_what_is_kept_can_be_chosen():
     model, inputs, objective = network("bert")
     keep = Keep(half=True, outputs=True)
-    trace = gradients(model, None, inputs, objective=objective, keep=keep, what="*layer.1*")
+    trace = gradients(model, None, inputs, objective=objective, keep=keep, sites="*layer.1*")
     (each,) = trace.maps
     assert isinstance(each.source, Recomputable)
     assert not each.source.exact

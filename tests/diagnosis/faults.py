@@ -8,7 +8,7 @@ from torch import Tensor
 
 import regard
 from regard.diagnosis import CHECKS, diagnose
-from regard.tracing import Call, Edit
+from regard.tracing import AttentionCall, Edit
 from regard.types import Trace
 from regard.types.finding import SEVERITIES, Finding
 
@@ -22,7 +22,7 @@ TEXTS = [
 TARGETS = ["昨天天气不好，所以我们待在家里。", "她给她弟弟买了三本书。", "最近的火车站在哪里？"]
 SEEN = [check for check in CHECKS.values() if check.cost == "traces"]
 
-Change = Callable[[Tensor, Call], Tensor]  # of the weights of all heads
+Change = Callable[[Tensor, AttentionCall], Tensor]  # of the weights of all heads
 
 
 @cache
@@ -35,7 +35,7 @@ def at(sites: str | Sequence[str], change: Change):
     """The edit that changes the weights at some sites."""
     named = (sites,) if isinstance(sites, str) else sites
 
-    def edit(call: Call) -> Edit | None:
+    def edit(call: AttentionCall) -> Edit | None:
         return Edit(weights=change(call.weights().clone(), call)) if call.site in named else None
 
     return edit
@@ -44,7 +44,7 @@ def at(sites: str | Sequence[str], change: Change):
 def in_head(head: int, change: Change) -> Change:
     """A change of one head alone."""
 
-    def one(weights: Tensor, call: Call) -> Tensor:
+    def one(weights: Tensor, call: AttentionCall) -> Tensor:
         weights[:, head] = change(weights, call)[:, head]
         return weights
 
@@ -79,13 +79,13 @@ def rank(severity: str) -> int:
     return SEVERITIES.index(severity)
 
 
-def even(weights: Tensor, call: Call) -> Tensor:
+def even(weights: Tensor, call: AttentionCall) -> Tensor:
     seen = call.seen().to(weights)
     return seen / seen.sum(dim=-1, keepdim=True).clamp_min(1)
 
 
 def on_column(column: int) -> Change:
-    def change(weights: Tensor, call: Call) -> Tensor:
+    def change(weights: Tensor, call: AttentionCall) -> Tensor:
         found = torch.zeros_like(weights)
         found[..., column] = 1
         return found

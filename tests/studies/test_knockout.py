@@ -49,7 +49,7 @@ def test_a_head_that_is_even_already_is_not_changed_by_being_uniform() -> None:
     with torch.no_grad():
         model.decoder.layers[0].attention.w_q.weight.zero_()
         model.decoder.layers[0].attention.w_k.weight.zero_()
-    found = knock_outs(model, tokenizer(), TEXT, to="uniform", what="*.0.attention")
+    found = knock_outs(model, tokenizer(), TEXT, to="uniform", sites="*.0.attention")
     assert {*found.rise} == {"decoder.layers.0.attention"}
     torch.testing.assert_close(
         found.divergence["decoder.layers.0.attention"], torch.zeros(3).double(), atol=1e-6, rtol=0
@@ -117,7 +117,7 @@ def test_progress_is_told() -> None:
 
 def test_what_cannot_be_knocked_out_is_told() -> None:
     with pytest.raises(InputError, match=r"no site fits 'h\.7'"):
-        knock_outs(writer(), tokenizer(), TEXT, what="h.7")
+        knock_outs(writer(), tokenizer(), TEXT, sites="h.7")
     with pytest.raises(InputError, match="got 0 inputs and 0 targets"):
         knock_outs(writer(), tokenizer(), [])
     with pytest.raises(InputError, match="got 2 inputs and one text"):

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import regard
-from regard.tracing.assembly.token_labels import Told
+from regard.tracing.assembly.token_labels import TokenLabels
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -91,7 +91,7 @@ def test_a_told_hypothesis_has_the_maps_of_its_teacher_forced_pass(name, returne
     plan = {"num_beams": BEAMS, "min_new_tokens": STEPS, "num_return_sequences": returned}
     with regard.watch(model) as seen:
         out = generate(model, feed, **plan)
-        seen.tell(Told(rows=out.beam_indices.T))
+        seen.set_labels(TokenLabels(rows=out.beam_indices.T))
     for one, other in zip(seen, forced(name, model, feed, out.sequences, returned), strict=True):
         assert_alike(one, other)
         assert one.maps[-1].shape[1] == other.maps[-1].shape[1]
@@ -104,7 +104,7 @@ def test_a_told_hypothesis_that_ended_early_has_the_rows_that_it_read(name):
     ends = {"eos_token_id": list(range(2, 101, 2)), "early_stopping": True, "max_new_tokens": 13}
     with regard.watch(model) as seen:
         out = generate(model, feed, num_beams=BEAMS, **ends)
-        seen.tell(Told(rows=out.beam_indices.T))
+        seen.set_labels(TokenLabels(rows=out.beam_indices.T))
     lengths = (out.beam_indices >= 0).sum(1)
     assert lengths.min() < lengths.max()
     begun = 1 if name in PAIRS else feed["attention_mask"].sum(1)

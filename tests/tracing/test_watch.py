@@ -291,4 +291,4 @@ def test_there_is_no_default_site_where_the_config_names_no_layer_of_the_model(l
 
 
 def test_there_is_no_default_site_among_chosen_sites():
-    assert watch_aligner(1, what="cross.0").default_site is None
+    assert watch_aligner(1, sites="cross.0").default_site is None

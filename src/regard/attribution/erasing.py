@@ -11,7 +11,7 @@ from torch import Tensor
 from regard.attribution.clean_run import Subject, only, path_of, runs, units_of
 from regard.attribution.objectives import Said
 from regard.errors import InputError, UnknownNameError
-from regard.tracing import Call, Edit
+from regard.tracing import AttentionCall, Edit
 from regard.tracing.inputs.example import forward
 
 By = Literal["mask-token", "attention", "delete"]
@@ -90,7 +90,7 @@ class Eraser:
         subject, arguments = self.subject, repeated(self.subject.example.arguments, len(erased))
         if self.by == "attention":
             blind = Blind.of(subject, gone)
-            output = forward(subject.model, arguments, edit=blind, what=blind.first)
+            output = forward(subject.model, arguments, edit=blind, sites=blind.first)
         elif self.by == "delete":
             output = forward(subject.model, self._shortened(arguments, gone))
         else:
@@ -164,7 +164,7 @@ class Blind:
         """The site that runs first; none needs more than one site's statistics."""
         return only(next(iter(self.columns)))
 
-    def __call__(self, call: Call) -> Edit | None:
+    def __call__(self, call: AttentionCall) -> Edit | None:
         """The call's weights without the tokens, where it looks at them."""
         places = self.columns.get(call.site)
         if places is None:

@@ -58,7 +58,7 @@ def gradients(
     example = prepare(model, processor, inputs, target=target)
     with _learning(model), watch(model, keep=keep, **options) as seen:
         _slopes(model, example.arguments, objective or logit())
-        seen.tell(example.told)
+        seen.set_labels(example.told)
     return seen[0]
 
 

@@ -12,10 +12,10 @@ from regard.attribution.clean_run import Subject
 from regard.attribution.objectives import Said
 from regard.errors import InputError
 from regard.studies.knockout import reference
-from regard.tracing import Call, Edit, knock_out
+from regard.tracing import AttentionCall, Edit, knock_out
 from regard.tracing.inputs.example import look
-from regard.tracing.recording.edits import At, Editing, Sites, check_heads
-from regard.tracing.recording.site_choice import Choice
+from regard.tracing.recording.edits import EditAtSites, EditFunction, Patterns, check_heads
+from regard.tracing.recording.site_choice import SiteChoice
 from regard.types import Trace
 
 __all__ = ["Trial", "backwards_only", "knock_out", "softened", "trial"]
@@ -48,7 +48,7 @@ def trial(
     model: nn.Module,
     processor: Any,
     inputs: Any,
-    edit: Editing | Sequence[Editing],
+    edit: EditFunction | Sequence[EditFunction],
     *,
     told: Callable[[int], None] = lambda done: None,
 ) -> Trial:
@@ -87,7 +87,9 @@ def trial(
     return Trial(judged, (first, second), changed, befores, afters)
 
 
-def softened(sites: Sites, temperature: float, heads: Sequence[int] | None = None) -> At:
+def softened(
+    sites: Patterns, temperature: float, heads: Sequence[int] | None = None
+) -> EditAtSites:
     """Heads whose scores are divided by a temperature: above 1 they look around more.
 
     >>> from regard.studies.interventions import softened
@@ -96,26 +98,26 @@ def softened(sites: Sites, temperature: float, heads: Sequence[int] | None = Non
     """
     if not temperature > 0:
         raise InputError(f"softened expected a temperature above 0, got {temperature}")
-    return At(Choice.of(sites), partial(_softened, 1 / temperature, heads))
+    return EditAtSites(SiteChoice.of(sites), partial(_softened, 1 / temperature, heads))
 
 
-def backwards_only(sites: Sites, heads: Sequence[int] | None = None) -> At:
+def backwards_only(sites: Patterns, heads: Sequence[int] | None = None) -> EditAtSites:
     """Heads that see no later token: what they gave to these goes to the others in proportion."""
-    return At(Choice.of(sites), partial(_backwards, heads))
+    return EditAtSites(SiteChoice.of(sites), partial(_backwards, heads))
 
 
-def _softened(power: float, heads: Sequence[int] | None, call: Call) -> Edit:
+def _softened(power: float, heads: Sequence[int] | None, call: AttentionCall) -> Edit:
     weights = _own(call, heads).pow(power)
     return Edit(heads, weights=_whole(weights))
 
 
-def _backwards(heads: Sequence[int] | None, call: Call) -> Edit:
+def _backwards(heads: Sequence[int] | None, call: AttentionCall) -> Edit:
     _, _, queries, keys = call.sizes
     offset = keys - queries if call.scoring is None else call.scoring.offset
     return Edit(heads, weights=_whole(_own(call, heads).tril(offset)))
 
 
-def _own(call: Call, heads: Sequence[int] | None) -> Tensor:
+def _own(call: AttentionCall, heads: Sequence[int] | None) -> Tensor:
     return call.weights()[:, check_heads(call, heads)]
 
 

@@ -12,9 +12,9 @@ from regard.attribution.clean_run import Subject, only, path_of, runs
 from regard.attribution.erasing import repeated
 from regard.attribution.objectives import Alike, Judge, Said
 from regard.errors import InputError, UnknownNameError
-from regard.tracing import Call, Edit
+from regard.tracing import AttentionCall, Edit
 from regard.tracing.inputs.example import forward
-from regard.tracing.recording.site_choice import Choice, What
+from regard.tracing.recording.site_choice import SiteChoice, SitePatterns
 
 To = Literal["zero", "uniform"]
 Heads = Float[Tensor, " head"]
@@ -60,7 +60,7 @@ def knock_outs(
     *,
     target: Any = None,
     to: To = "zero",
-    what: What = None,
+    sites: SitePatterns = None,
     told: Callable[[int, int], None] = lambda done, of: None,
 ) -> KnockOuts:
     """What each head does: one at a time is out of use while the model reads each of the inputs.
@@ -68,7 +68,7 @@ def knock_outs(
     As heads are ablated by Michel et al. 2019, who set what they give to zero; a
     "uniform" head still gives the mean of its values. The loss is that of the text itself for a
     causal model, of the target or else its own greedy output for an encoder-decoder, of its own
-    class or masked tokens for others. `what` chooses sites by patterns. `told` hears how many of
+    class or masked tokens for others. `sites` chooses them by patterns. `told` hears how many of
     how many passes are done: for each text one at each site, its heads as a batch.
 
     >>> import torch
@@ -88,7 +88,7 @@ def knock_outs(
         def heard(done: int, of: int, before: int = number) -> None:
             told(before * of + done, len(pairs) * of)
 
-        readings.append(_read(subject, _sites(subject, what), to, heard))
+        readings.append(_read(subject, _sites(subject, sites), to, heard))
     tables = [{site: _mean(readings, site, n) for site in readings[0].changes} for n in range(4)]
     loss = sum(each.loss for each in readings) / len(readings)
     return KnockOuts(readings[0].judged, to, len(readings), loss, *tables)
@@ -119,7 +119,7 @@ class Out:
     site: Site
     out: Bool[Tensor, "variant head"]
 
-    def __call__(self, call: Call) -> Edit | None:
+    def __call__(self, call: AttentionCall) -> Edit | None:
         """The call's weights, those of the heads that are out changed."""
         if call.site != self.site.path:
             return None
@@ -127,7 +127,7 @@ class Out:
             raise InputError(
                 f"{call.site!r} attends with {call.sizes[1]} heads for {call.sizes[0]} examples, "
                 f"and not with {self.site.heads} for {len(self.out)}: it cannot be told which is "
-                "which; choose other sites with what="
+                "which; choose other sites with sites="
             )
         weights = call.weights()
         out = self.out.repeat_interleave(call.sizes[0] // len(self.out), dim=0)
@@ -149,12 +149,12 @@ def reference(subject: Subject) -> Judge:
     return Said("text", tuple(range(len(ids) - 1)), following)
 
 
-def _sites(subject: Subject, what: What) -> dict[str, int]:
+def _sites(subject: Subject, sites: SitePatterns) -> dict[str, int]:
     """The paths of the sites that were seen, and how many heads each has."""
     found = {path_of(each.site): each.heads for each in subject.trace.maps}
     if not found:
         raise InputError(f"{type(subject.model).__name__} was not seen to attend; it has no heads")
-    choice = Choice.of(what)
+    choice = SiteChoice.of(sites)
     choice.check(found)
     return {site: heads for site, heads in found.items() if choice.fits(site)}
 
@@ -199,7 +199,7 @@ def _at(subject: Subject, judge: Judge, site: Site) -> tuple[float, list[Change]
         out[range(1, len(some) + 1), list(some)] = True
         arguments = repeated(subject.example.arguments, len(out))
         edit = Out(site, out)
-        output = forward(subject.model, arguments, edit=edit, what=only(site.path))
+        output = forward(subject.model, arguments, edit=edit, sites=only(site.path))
         loss, found = _changes(judge, output)
         changes += found
     return loss, changes

@@ -7,14 +7,14 @@ from torch import nn
 
 from regard.tracing.huggingface.registries import registries
 from regard.tracing.nested import as_if_nested
-from regard.tracing.recording.watch_options import Wishes
+from regard.tracing.recording.watch_options import WatchOptions
 from regard.tracing.sites import Sites
 from regard.tracing.uncompiled import uncompiled
 from regard.tracing.watcher import Watcher
 
 
 @contextmanager
-def watching(model: nn.Module, wishes: Wishes) -> Iterator[Watcher]:
+def watching(model: nn.Module, wishes: WatchOptions) -> Iterator[Watcher]:
     """The watcher of a model while the block runs; its calls are there afterwards."""
     sites = Sites(model)
     watcher = Watcher(sites, wishes)

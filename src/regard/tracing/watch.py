@@ -8,15 +8,14 @@ from torch import nn
 
 from regard.errors import InputError
 from regard.kernels.observe import ObserveOptions
-from regard.tracing.assembly.token_labels import Notes, Told
+from regard.tracing.assembly.token_labels import Notes, TokenLabels
 from regard.tracing.assembly.traces import assemble
 from regard.tracing.block import watching
 from regard.tracing.recording.editor import Editor
-from regard.tracing.recording.edits import Editing
+from regard.tracing.recording.edits import EditFunction
 from regard.tracing.recording.options import Form, Keep
-from regard.tracing.recording.site_choice import Choice
-from regard.tracing.recording.site_choice import What as Chosen
-from regard.tracing.recording.watch_options import Wishes
+from regard.tracing.recording.site_choice import SiteChoice, SitePatterns
+from regard.tracing.recording.watch_options import WatchOptions
 from regard.types import Trace
 
 
@@ -25,9 +24,9 @@ class Watched(Sequence[Trace]):
 
     def __init__(self) -> None:
         self._traces: Sequence[Trace] | None = None
-        self.told: Told | None = None
+        self.told: TokenLabels | None = None
 
-    def tell(self, told: Told) -> None:
+    def set_labels(self, told: TokenLabels) -> None:
         """Say, before the block ends, what only the caller knows: tokens, and rows that moved."""
         self.told = told
 
@@ -60,16 +59,16 @@ class Watched(Sequence[Trace]):
 def watch(
     model: nn.Module,
     *,
-    what: Chosen = None,
+    sites: SitePatterns = None,
     keep: Form | Keep = "windows",
     top: int = 0,
     atlas: int = 512,
-    edit: Editing | Sequence[Editing] | None = None,
+    edit: EditFunction | Sequence[EditFunction] | None = None,
     beside: bool = False,
 ) -> Iterator[Watched]:
     """See where a model looks while it runs, without changing what it gives.
 
-    `what` chooses sites by patterns of their paths, "*.h.5.*", and heads by a mapping from
+    `sites` chooses them by patterns of their paths, "*.h.5.*", and heads by a mapping from
     patterns to them; the model runs the others as it would alone. `keep` is what is stored of each
     map: "summary" (statistics and atlas), "windows" (queries and keys too, from which any weight
     can be computed again) or "dense" (the weights), or a `Keep` that asks for more. `top` keeps
@@ -87,15 +86,19 @@ def watch(
     """
     if beside and edit is not None:
         raise InputError("beside=True keeps outputs as they are and edit changes them; use one")
-    wishes = Wishes(
-        ObserveOptions(top=top, atlas=atlas), Choice.of(what), Keep.of(keep), Editor(edit), beside
+    wishes = WatchOptions(
+        ObserveOptions(top=top, atlas=atlas),
+        SiteChoice.of(sites),
+        Keep.of(keep),
+        Editor(edit),
+        beside,
     )
     watched = Watched()
     with watching(model, wishes) as watcher:
         yield watched
     follower = watcher.follower
     # the layer counts all cross maps of the model, so it means nothing among chosen sites
-    alignment_layer = find_alignment_layer(model) if what is None else None
+    alignment_layer = find_alignment_layer(model) if sites is None else None
     notes = Notes(watched.told, follower.grids, tuple(follower.gaps), alignment_layer)
     if watcher.attended:
         wishes.choice.check(watcher.attended)

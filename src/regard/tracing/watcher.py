@@ -12,7 +12,7 @@ from torch.overrides import TorchFunctionMode
 
 from regard.kernels.observe import Observation, Scoring
 from regard.kernels.observe.taps import Tapped, tap_of
-from regard.tracing.assembly.decoding_runs import Runs
+from regard.tracing.assembly.decoding_runs import DecodingRuns
 from regard.tracing.dataflow.checkpoint_recompute import is_backward, settled
 from regard.tracing.dataflow.origins import Mark, Streams, mark_of, put, tensors
 from regard.tracing.dataflow.rule_table import rule_of
@@ -20,18 +20,18 @@ from regard.tracing.dataflow.tracker import Follower
 from regard.tracing.recording.manual_edits import Mixer
 from regard.tracing.recording.observe_call import Turn
 from regard.tracing.recording.options import Kept
-from regard.tracing.recording.record import Seen
-from regard.tracing.recording.watch_options import Wishes
+from regard.tracing.recording.record import CallRecord
+from regard.tracing.recording.watch_options import WatchOptions
 from regard.tracing.sites import Given, Sites, running
 
 
 class Watcher(TorchFunctionMode):
     """Notes every call that attends; the model's results stay what they were, but for edits."""
 
-    def __init__(self, sites: Sites, wishes: Wishes) -> None:
+    def __init__(self, sites: Sites, wishes: WatchOptions) -> None:
         super().__init__()
         self.sites, self.wishes = sites, wishes
-        self.calls = Runs()
+        self.calls = DecodingRuns()
         self.attended = dict[str, None]()  # every site that was seen, chosen or not
         self.follower = Follower(sites, self._keep_by_hand)
         self._second_axis = 0  # of what the model was given first
@@ -123,12 +123,12 @@ class Watcher(TorchFunctionMode):
         observed: Observation | None,
         kept: Kept,
         weights: Tensor | None,
-    ) -> Seen:
+    ) -> CallRecord:
         tapped, rounded = turn.tapped, self.wishes.keep.rounded
         if observed is not None:
             lse = observed.lse if kept.exact else observed.lse.float()
             observed = replace(observed, context=None, lse=lse)
-        return Seen(
+        return CallRecord(
             turn.site,
             *streams,
             rounded(tapped.query.detach()),
@@ -142,7 +142,7 @@ class Watcher(TorchFunctionMode):
             kept,
         )
 
-    def _keep_by_hand(self, call: Seen) -> None:
+    def _keep_by_hand(self, call: CallRecord) -> None:
         self.attended[call.site] = None
         call = self.mixer.kept(replace(call, parts=self._parts or call.parts))
         if self.wishes.choice.fits(call.site):

@@ -4,8 +4,8 @@ import torch
 import regard
 from regard.errors import InputError
 from regard.tracing.assembly.beam_rows import lineage
-from regard.tracing.assembly.token_labels import Told
-from regard.tracing.recording.record import Seen
+from regard.tracing.assembly.token_labels import TokenLabels
+from regard.tracing.recording.record import CallRecord
 from tracing.decoders import Decoder, step_by_step
 
 pytestmark = pytest.mark.usefixtures("unchecked")
@@ -26,7 +26,9 @@ def run(*batches, matches=None, site="h", queries=None, parts=1):
             for row, parents in enumerate(matches[step - 1]):
                 found[row, parents] = True
         calls.append(
-            Seen(site, "a", "a", nothing, nothing, weights=weights, parts=parts, matches=found)
+            CallRecord(
+                site, "a", "a", nothing, nothing, weights=weights, parts=parts, matches=found
+            )
         )
     return calls
 
@@ -122,7 +124,7 @@ def test_a_model_without_a_cache_has_one_run_for_each_step():
 
 
 def test_told_rows_beyond_the_batch_get_their_sentence():
-    with pytest.raises(InputError, match=r"Told expected rows below 2 at step 1, .*got 5"):
+    with pytest.raises(InputError, match=r"TokenLabels expected rows below 2 at step 1, .*got 5"):
         told([[0, 1], [5, 0]], run(2, 2))
 
 
@@ -161,7 +163,7 @@ def test_told_rows_are_followed_where_keys_could_not_tell():
     ids[:, 3] = 5  # the keys of a first layer know no more than the last token
     with regard.watch(model) as told:
         final = step_by_step(model, ids, {4: [2, 0, 1]})
-        told.tell(Told(rows=torch.tensor([[2, 0, 1]] * 2 + [[0, 1, 2]] * 3)))
+        told.set_labels(TokenLabels(rows=torch.tensor([[2, 0, 1]] * 2 + [[0, 1, 2]] * 3)))
     with regard.watch(model) as whole:
         model(final)
     for one, other in zip(told, whole, strict=True):

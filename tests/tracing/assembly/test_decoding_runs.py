@@ -4,8 +4,8 @@ import torch.nn.functional as F
 from torch import nn
 
 import regard
-from regard.tracing.assembly.decoding_runs import Runs, comparable, near_rows, same_rows
-from regard.tracing.recording.record import Seen
+from regard.tracing.assembly.decoding_runs import DecodingRuns, comparable, near_rows, same_rows
+from regard.tracing.recording.record import CallRecord
 from tracing.decoders import Decoder, Growing, Pair, Static, step_by_step
 
 pytestmark = pytest.mark.usefixtures("unchecked")
@@ -82,7 +82,7 @@ def call(queries, keys, batch=BATCH, **parts):
     weights = torch.rand(batch, HEADS, queries, keys)
     nothing = torch.empty(batch, HEADS, 0, 0)
     streams = parts.pop("streams", ("text", "text"))
-    return Seen("h", *streams, nothing, nothing, weights=weights, span=keys, **parts)
+    return CallRecord("h", *streams, nothing, nothing, weights=weights, span=keys, **parts)
 
 
 @pytest.mark.parametrize(
@@ -97,14 +97,14 @@ def call(queries, keys, batch=BATCH, **parts):
     ],
 )
 def test_attention_by_hand_goes_on_where_its_sizes_do(sizes, count):
-    runs = Runs()
+    runs = DecodingRuns()
     for queries, keys in sizes:
         runs.keep(call(queries, keys))
     assert len(runs.runs) == count
 
 
 def test_attention_by_hand_does_not_go_on_when_nobody_knows_who_left():
-    runs = Runs()
+    runs = DecodingRuns()
     runs.keep(call(5, 5))
     runs.keep(call(1, 6, batch=2))
     assert len(runs.runs) == 2
@@ -112,7 +112,7 @@ def test_attention_by_hand_does_not_go_on_when_nobody_knows_who_left():
 
 @pytest.mark.parametrize("folded", [False, True])
 def test_values_tell_which_row_attention_by_hand_goes_on_with(folded):
-    values, runs = torch.randn(BATCH, HEADS, 6, DIM), Runs()
+    values, runs = torch.randn(BATCH, HEADS, 6, DIM), DecodingRuns()
     for queries, keys, rows in ((5, 5, [0, 1, 2]), (1, 6, [2, 0, 0])):
         own = values[rows, :, :keys]
         runs.keep(comparable(call(queries, keys), own.flatten(0, 1) if folded else own, -2))
@@ -129,7 +129,7 @@ def test_values_that_do_not_fit_tell_nothing(shape):
 
 def test_what_a_static_cache_has_not_written_is_cut_from_attention_by_hand():
     mask = regard.masks.padding(torch.arange(11)[None] < 6)
-    runs = Runs()
+    runs = DecodingRuns()
     runs.keep(call(5, 5))
     runs.keep(call(1, 11, mask=mask))
     assert runs.runs[0][1].weights.shape == (BATCH, HEADS, 1, 6)

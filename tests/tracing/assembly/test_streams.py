@@ -2,9 +2,9 @@ import pytest
 import torch
 
 from regard.masks import causal, explicit, lengths, padding
-from regard.tracing.assembly.stacking import Stack
+from regard.tracing.assembly.stacking import StackedCall
 from regard.tracing.assembly.streams import find_streams, names_of, real_keys
-from regard.tracing.recording.record import Seen
+from regard.tracing.recording.record import CallRecord
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 
@@ -14,11 +14,11 @@ BATCH, LENGTH = 3, 7
 def call(queries=LENGTH, keys=LENGTH, streams=("text", "text"), **parts):
     weights = torch.rand(BATCH, 2, queries, keys)
     nothing = torch.empty(BATCH, 2, 0, 0)
-    return Seen("h", *streams, nothing, nothing, weights=weights, span=keys, **parts)
+    return CallRecord("h", *streams, nothing, nothing, weights=weights, span=keys, **parts)
 
 
 def stack(one, rows=range(BATCH), reads=None):
-    return Stack(one, rows, [one.sizes[2]] * len(rows) if reads is None else reads)
+    return StackedCall(one, rows, [one.sizes[2]] * len(rows) if reads is None else reads)
 
 
 TEXT, IMAGE, LATE = ("text_model", 7), ("vision_model", 17), ("vision_model", 5)

@@ -2,7 +2,7 @@ import pytest
 
 from regard.tracing.assembly.naming import name_tokens
 from regard.tracing.assembly.streams import Stream
-from regard.tracing.assembly.token_labels import Notes, Told
+from regard.tracing.assembly.token_labels import Notes, TokenLabels
 from regard.types import Tokens
 
 
@@ -15,7 +15,7 @@ def stream(name, length, *, begun="model", decoded=False, real=None):
 
 
 def named(streams, *, grids=None, **tokens):
-    return name_tokens(streams, 0, 1, Notes(Told((tokens,)), grids))
+    return name_tokens(streams, 0, 1, Notes(TokenLabels((tokens,)), grids))
 
 
 def test_a_stream_takes_the_tokens_of_its_name():
@@ -63,7 +63,7 @@ def test_where_two_fit_neither_is_a_label():
 
 
 def test_tokens_for_another_number_of_examples_are_no_labels():
-    notes = Notes(Told(({"tokens": words(5)}, {"tokens": words(5)})))
+    notes = Notes(TokenLabels(({"tokens": words(5)}, {"tokens": words(5)})))
     assert name_tokens([stream("tokens", 5)], 0, 1, notes) == {"tokens": Tokens.positions(5)}
 
 

@@ -6,7 +6,7 @@ import torch
 import regard
 from regard.errors import InputError
 from regard.storage import load_trace, save_trace
-from regard.tracing.assembly.token_labels import Notes, Told
+from regard.tracing.assembly.token_labels import Notes, TokenLabels
 from regard.tracing.assembly.traces import assemble
 from regard.types import Axis, Gap, Tokens
 from storage.sameness import assert_same
@@ -60,7 +60,7 @@ def translated(*tokens):
     source, target = torch.randint(31, (2, LENGTH)), torch.randint(31, (2, 5))
     with regard.watch(model := Pair()) as seen, torch.no_grad():
         model(source, target)
-        seen.tell(Told(tokens))
+        seen.set_labels(TokenLabels(tokens))
     return seen
 
 
@@ -85,7 +85,7 @@ def test_a_told_hypothesis_that_ended_has_its_own_rows_and_tokens():
     rows = torch.tensor([[2, 0], [2, 0], [2, -1], [2, -1], [2, -1]])
     with regard.watch(model) as told:
         step_by_step(model, ids)
-        told.tell(Told(({"tokens": words("a", 8)}, {"tokens": words("b", 5)}), rows))
+        told.set_labels(TokenLabels(({"tokens": words("a", 8)}, {"tokens": words("b", 5)}), rows))
     assert [each.maps[0].shape for each in told] == [(3, 7, 7), (3, 4, 4)]
     assert [len(each.streams["tokens"]) for each in told] == [8, 5]
     with regard.watch(model) as whole:
@@ -102,7 +102,7 @@ def test_a_trace_that_ended_keeps_its_own_padding():
         model(ids[:, :5], caches, torch.ones(5, 5).tril().bool() & real[..., :5])
         model(ids[:, 5:6], caches, real[..., :6])
         model(ids[:, 6:], caches, real)
-        told.tell(Told(rows=torch.tensor([[2, 0], [-1, 0], [-1, 0]])))
+        told.set_labels(TokenLabels(rows=torch.tensor([[2, 0], [-1, 0], [-1, 0]])))
     assert [each.maps[0].shape[1:] for each in told] == [(2, 2), (7, 7)]
 
 

@@ -167,7 +167,7 @@ def test_an_edited_head_still_has_its_part():
 
 def test_chosen_heads_keep_their_parts():
     layer = Layer(by_fused)
-    (found,) = outputs(layer, an_input(), what={"*": [2, 0]})
+    (found,) = outputs(layer, an_input(), sites={"*": [2, 0]})
     assert torch.equal(found, parts(layer.out.weight.T)[[2, 0]])
 
 

@@ -122,12 +122,12 @@ class Picture(nn.Module):
 
 def followed(model, *inputs):
     from regard.kernels.observe import ObserveOptions
-    from regard.tracing.recording.watch_options import Wishes
+    from regard.tracing.recording.watch_options import WatchOptions
     from regard.tracing.sites import Sites
     from regard.tracing.watcher import Watcher
 
     sites = Sites(model)
-    with sites, Watcher(sites, Wishes(ObserveOptions())) as watcher:
+    with sites, Watcher(sites, WatchOptions(ObserveOptions())) as watcher:
         model(*inputs)
     return watcher.follower
 

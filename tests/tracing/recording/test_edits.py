@@ -218,7 +218,7 @@ def test_an_edit_reaches_sites_that_are_not_watched():
     model, x = Model(by_fused), an_input()
     with regard.watch(model, edit=knock_out("h.0")) as both:
         expected = model(x)
-    with regard.watch(model, what="h.1", edit=knock_out("h.0")) as seen:
+    with regard.watch(model, sites="h.1", edit=knock_out("h.0")) as seen:
         came = model(x)
     torch.testing.assert_close(came, expected)
     assert [each.site for each in seen[0]] == ["h.1"]
@@ -288,7 +288,9 @@ def test_what_is_no_edit_is_refused(unchecked):
     layer = Layer(by_fused)
     with pytest.raises(InputError, match=r"an edit of 'Layer' to be an Edit or None, got tensor"):
         watched(layer, lambda call: torch.zeros(1))
-    with pytest.raises(InputError, match="edit to be a function of a Call, or several, got 3"):
+    with pytest.raises(
+        InputError, match="edit to be a function of an AttentionCall, or several, got 3"
+    ):
         regard.watch(layer, edit=3).__enter__()
 
 

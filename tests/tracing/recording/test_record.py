@@ -3,12 +3,12 @@ import torch
 
 from regard.masks import causal
 from regard.tracing.assembly.calling import kind_of
-from regard.tracing.recording.record import Seen
+from regard.tracing.recording.record import CallRecord
 
 
 def call(queries=5, keys=5, streams=("x", "x"), mask=None):
     sides = (torch.zeros(1, 3, queries, 2), torch.zeros(1, 3, keys, 2))
-    return Seen("here", *streams, *sides, mask=mask, span=keys)
+    return CallRecord("here", *streams, *sides, mask=mask, span=keys)
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,8 @@ import pytest
 import torch
 
 from regard.masks import causal, padding
-from regard.tracing.assembly.stacking import Stack
-from regard.tracing.recording.record import Seen
+from regard.tracing.assembly.stacking import StackedCall
+from regard.tracing.recording.record import CallRecord
 from regard.tracing.statistics import rows as module
 from regard.tracing.statistics.rows import Rows
 from regard.tracing.statistics.streams import Side
@@ -19,11 +19,11 @@ def of(found, places=None, parts=1, streams=("x", "x"), kinds=None):
     """Rows of weights that somebody computed by hand; every token is real."""
     batch, heads, queries, keys = found.shape
     sides = (torch.zeros(batch, heads, 0, 2), torch.zeros(batch, heads, 0, 2))
-    call = Seen("here", *streams, *sides, weights=found, span=keys, parts=parts)
+    call = CallRecord("here", *streams, *sides, weights=found, span=keys, parts=parts)
     places = list(range(batch // parts)) if places is None else places
     above = Side(torch.ones(len(places), queries, dtype=torch.bool))
     across = Side(torch.ones(len(places), keys, dtype=torch.bool), kinds)
-    return Rows(Stack(call, places, [queries] * len(places)), above, across)
+    return Rows(StackedCall(call, places, [queries] * len(places)), above, across)
 
 
 def test_numbers_are_those_of_the_rows():

@@ -3,8 +3,8 @@ import torch
 
 from regard.errors import InputError
 from regard.masks import padding
-from regard.tracing.assembly.stacking import Stack
-from regard.tracing.recording.record import Seen
+from regard.tracing.assembly.stacking import StackedCall
+from regard.tracing.recording.record import CallRecord
 from regard.tracing.statistics import streams as module
 from regard.tracing.statistics.streams import sides_of, told_sides
 
@@ -16,8 +16,8 @@ KINDS = torch.tensor([[0, 1, 2, 3, 3], [0, 0, 0, 0, 3]])
 def stack(streams=("x", "x"), lengths=(LENGTH, LENGTH), real=REAL):
     queries, keys = (torch.zeros(2, 7, length, 1) for length in lengths)
     mask = None if real is None else padding(real)
-    call = Seen("here", *streams, queries, keys, mask=mask, span=lengths[1])
-    return Stack(call, [0, 1], [lengths[0]] * 2)
+    call = CallRecord("here", *streams, queries, keys, mask=mask, span=lengths[1])
+    return StackedCall(call, [0, 1], [lengths[0]] * 2)
 
 
 def test_real_tokens_are_those_of_the_masks():

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from regard.errors import InputError
 from regard.tracing.assembly.stacking import Row
-from regard.tracing.recording.record import Seen
+from regard.tracing.recording.record import CallRecord
 
 Rows = list[list[int]]  # by step, then by trace; -1 where the trace is not there
 Group = tuple[tuple[int, ...], int]  # the batches of its steps; which of those that are alike
@@ -33,7 +33,7 @@ class Family:
         return len(self.rows[-1])
 
 
-def lineage(runs: list[list[Seen]], told: Tensor | None = None) -> list[Rows]:
+def lineage(runs: list[list[CallRecord]], told: Tensor | None = None) -> list[Rows]:
     """For each run the row of its batch that each trace had at each step, -1 where none."""
     if told is not None and len(told):
         return _told(runs, told.tolist())
@@ -49,12 +49,12 @@ def lineage(runs: list[list[Seen]], told: Tensor | None = None) -> list[Rows]:
     return [rows[n] for n in range(len(runs))]
 
 
-def _batch(call: Seen) -> int:
+def _batch(call: CallRecord) -> int:
     """How many examples a call had."""
     return call.sizes[0] // call.parts
 
 
-def _groups(runs: list[list[Seen]]) -> dict[Group, list[int]]:
+def _groups(runs: list[list[CallRecord]]) -> dict[Group, list[int]]:
     """The runs that went through the same steps together: self- and cross-attention of a decoder.
 
     A second decoding of the same sizes is a group of its own.
@@ -68,7 +68,7 @@ def _groups(runs: list[list[Seen]]) -> dict[Group, list[int]]:
     return groups
 
 
-def _family(runs: list[list[Seen]]) -> Family:
+def _family(runs: list[list[CallRecord]]) -> Family:
     batches = list(map(_batch, runs[0]))
     if len(set(batches)) == 1 and all(call.matches is None for run in runs for call in run):
         return Family([list(range(batches[0]))] * len(batches), batches[0])
@@ -146,7 +146,7 @@ def _place(row: int, batch: int, others: int, repeated: bool) -> int:
     return row if row < others else -1
 
 
-def _told(runs: list[list[Seen]], told: Rows) -> list[Rows]:
+def _told(runs: list[list[CallRecord]], told: Rows) -> list[Rows]:
     """The rows that the caller told, for the calls that decoded; those of encoders by example."""
     calls = Counter[Any]()
     for run in runs:
@@ -165,7 +165,7 @@ def _told(runs: list[list[Seen]], told: Rows) -> list[Rows]:
     return found
 
 
-def _decoded(run: list[Seen], told: Rows, late: int) -> Rows:
+def _decoded(run: list[CallRecord], told: Rows, late: int) -> Rows:
     """The rows of a run that began at the step `late`; a prompt read in pieces is one step."""
     pieces = next((n for n, call in enumerate(run) if call.sizes[2] == 1), len(run))
     more = 0 if len(run) == len(told) else max(0, pieces - 1)
@@ -175,7 +175,7 @@ def _decoded(run: list[Seen], told: Rows, late: int) -> Rows:
         row = told[step] if step < len(told) else [-1] * len(told[0])
         if max(row, default=-1) >= _batch(call):
             raise InputError(
-                f"Told expected rows below {_batch(call)} at step {step}, as many as "
+                f"TokenLabels expected rows below {_batch(call)} at step {step}, as many as "
                 f"{call.site!r} had in its batch, got {max(row)}"
             )
         rows.append(row)

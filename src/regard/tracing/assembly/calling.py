@@ -1,10 +1,10 @@
 """What a call is called: the kind of its attention."""
 
-from regard.tracing.recording.record import Seen
+from regard.tracing.recording.record import CallRecord
 from regard.types.maps import Kind
 
 
-def kind_of(call: Seen) -> Kind:
+def kind_of(call: CallRecord) -> Kind:
     """Cross where keys are of another stream; decoder where no query sees a later key."""
     if not call.looks_at_itself:
         return "cross"

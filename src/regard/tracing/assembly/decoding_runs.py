@@ -8,20 +8,20 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from regard.masks import Area
-from regard.tracing.recording.record import Seen
+from regard.tracing.recording.record import CallRecord
 from regard.tracing.recording.sdpa import as_description, reach
 
 
-class Runs:
+class DecodingRuns:
     """The calls of a block, site by site: `runs` are lists of calls that continue one another."""
 
     def __init__(self) -> None:
-        self.runs: list[list[Seen]] = []
-        self._open: dict[tuple[str, str | None, str | None], list[Seen]] = {}
+        self.runs: list[list[CallRecord]] = []
+        self._open: dict[tuple[str, str | None, str | None], list[CallRecord]] = {}
         # whether the last self-attention of a stream went on: then what it looks at does too
         self._went_on: dict[str | None, bool] = {}
 
-    def keep(self, call: Seen) -> None:
+    def keep(self, call: CallRecord) -> None:
         """Put the call under those that it continues, or begin a run with it."""
         call = self._known(cut(call))
         run = self._open.get(call.look)
@@ -33,7 +33,7 @@ class Runs:
         if call.looks_at_itself:
             self._went_on[call.queries] = more is not None
 
-    def _known(self, call: Seen) -> Seen:
+    def _known(self, call: CallRecord) -> CallRecord:
         """The call as one that looks at what it looked at before, if it seemed to look at itself.
 
         The state of a recurrent decoder comes from what it looks at, as much as from what it has
@@ -51,7 +51,7 @@ class Runs:
             return replace(call, queries=None)
         return call
 
-    def _continuation(self, call: Seen, run: list[Seen]) -> Seen | None:
+    def _continuation(self, call: CallRecord, run: list[CallRecord]) -> CallRecord | None:
         """The call as it continues the run, with the keys that are new; None if it does not."""
         earlier = run[-1]
         if call.sizes[1] != earlier.sizes[1] or call.parts != earlier.parts:
@@ -69,7 +69,7 @@ class Runs:
         return replace(_settled(call, 0), end=call.span)
 
 
-def _found_again(call: Seen, run: list[Seen]) -> Seen | None:
+def _found_again(call: CallRecord, run: list[CallRecord]) -> CallRecord | None:
     """A call whose keys came from nobody knows where, if they are those of the run before."""
     if not call.key.shape[2]:
         return None
@@ -80,7 +80,7 @@ def _found_again(call: Seen, run: list[Seen]) -> Seen | None:
     return more
 
 
-def with_more_keys(call: Seen, earlier: Seen) -> Seen | None:
+def with_more_keys(call: CallRecord, earlier: CallRecord) -> CallRecord | None:
     """Self-attention whose keys are those of before, or the last of them, and one for each query.
 
     Between two steps the rows of the batch may move, as beams do, or leave: then the call notes
@@ -125,7 +125,7 @@ def near_rows(one: Tensor, other: Tensor) -> Bool[Tensor, "batch earlier"]:
     return near
 
 
-def comparable(call: Seen, values: Tensor, axis: int) -> Seen:
+def comparable(call: CallRecord, values: Tensor, axis: int) -> CallRecord:
     """Attention by hand with its values for keys, by which rows that move are known again.
 
     The values' keys are on the axis; before it comes the batch, perhaps with heads, apart or not.
@@ -139,7 +139,7 @@ def comparable(call: Seen, values: Tensor, axis: int) -> Seen:
     return replace(call, key=rows) if len(rows) == batch else call
 
 
-def cut(call: Seen) -> Seen:
+def cut(call: CallRecord) -> CallRecord:
     """Attention by hand without the keys that a static cache has not written yet."""
     _, _, queries, keys = call.sizes
     if call.weights is None or call.mask is None or not call.looks_at_itself or keys <= queries:
@@ -155,7 +155,7 @@ def cut(call: Seen) -> Seen:
     return replace(call, key=key, weights=weights, mask=mask, span=written, kept=kept)
 
 
-def _same_keys(call: Seen, first: Seen, *, whole: bool = False) -> bool:
+def _same_keys(call: CallRecord, first: CallRecord, *, whole: bool = False) -> bool:
     """Whether a decoder without self-attention looks at the keys of before again."""
     if not (call.key.shape[2] and first.key.shape[2]):
         return not whole and call.sizes[0] == first.sizes[0]
@@ -165,7 +165,7 @@ def _same_keys(call: Seen, first: Seen, *, whole: bool = False) -> bool:
     return one.shape[1:] == other.shape[1:] and bool(near_rows(one, other).any(1).all())
 
 
-def _settled(call: Seen, new: int | None = None) -> Seen:
+def _settled(call: CallRecord, new: int | None = None) -> CallRecord:
     """The call with only its new keys, and nothing that the model may yet write over.
 
     Of attention by hand only the last: it tells which row the next call goes on with.

@@ -11,25 +11,25 @@ from torch import Tensor
 from regard.kernels.observe import Observation, Statistics, Top
 from regard.masks import Area, Bias, Mask, causal, everything, tensor_bias
 from regard.tracing.recording.options import joined
-from regard.tracing.recording.record import Seen
+from regard.tracing.recording.record import CallRecord
 from regard.tracing.recording.sdpa import as_description
 
 Row = Sequence[int]  # of the batch of one step, for each trace; -1 after its end
 
 
 @dataclass(frozen=True, eq=False)
-class Stack:
+class StackedCall:
     """A run as one call: the row of its batch that each trace has, -1 for none, and its end.
 
     `reads` is how many of the call's queries are the trace's own; what follows is not.
     """
 
-    call: Seen
+    call: CallRecord
     rows: Sequence[int]
     reads: Sequence[int]
 
 
-def stack(run: list[Seen], rows: Sequence[Row]) -> Stack:
+def stack(run: list[CallRecord], rows: Sequence[Row]) -> StackedCall:
     """One call for the run; `rows` are those that the traces had in each of its steps."""
     traces = range(len(rows[0]))
     queries = [call.sizes[2] for call in run]
@@ -38,15 +38,15 @@ def stack(run: list[Seen], rows: Sequence[Row]) -> Stack:
         for trace in traces
     ]
     if len(run) == 1:
-        return Stack(run[0], rows[0], reads)
+        return StackedCall(run[0], rows[0], reads)
     places = [trace if rows[0][trace] >= 0 else -1 for trace in traces]
     parts = run[0].parts
     if parts > 1:
         rows = [[max(-1, row * parts + n) for row in each for n in range(parts)] for each in rows]
-    return Stack(stacked(run, rows), places, reads)
+    return StackedCall(stacked(run, rows), places, reads)
 
 
-def stacked(calls: list[Seen], rows: Sequence[Row]) -> Seen:
+def stacked(calls: list[CallRecord], rows: Sequence[Row]) -> CallRecord:
     """Calls that continue one another as one call with all their rows and keys.
 
     At each step `rows` are those of the batch that the traces had: its batch are the traces. Rows
@@ -69,7 +69,7 @@ def stacked(calls: list[Seen], rows: Sequence[Row]) -> Seen:
     )
 
 
-def _apart(last: Seen, first: Seen) -> Seen:
+def _apart(last: CallRecord, first: CallRecord) -> CallRecord:
     """The call with its streams named where steps looked elsewhere.
 
     As many rows as keys would else seem to look at themselves.
@@ -80,7 +80,7 @@ def _apart(last: Seen, first: Seen) -> Seen:
     return replace(last, queries=queries, keys=last.keys or f"{queries} keys")
 
 
-def taken(call: Seen, row: Row) -> Seen:
+def taken(call: CallRecord, row: Row) -> CallRecord:
     """The call with these rows of its batch; its mask and bias stay those of the batch."""
     if is_whole(call, row):
         return call
@@ -105,12 +105,12 @@ def taken(call: Seen, row: Row) -> Seen:
     )
 
 
-def is_whole(call: Seen, row: Row) -> bool:
+def is_whole(call: CallRecord, row: Row) -> bool:
     """Whether the rows are all those of the call's batch, each in its own place."""
     return len(row) == call.sizes[0] and all(place == each for place, each in enumerate(row))
 
 
-def _mask(calls: list[Seen], rows: Sequence[Row]) -> Mask | None:
+def _mask(calls: list[CallRecord], rows: Sequence[Row]) -> Mask | None:
     itself, total = calls[0].looks_at_itself, calls[-1].end
     plain = all(call.mask in (None, causal(), everything()) for call in calls)
     if plain and all(call.span == call.end for call in calls):
@@ -131,7 +131,7 @@ def _going_on(seen: list[Tensor], rows: Sequence[Row]) -> list[Tensor]:
     return found
 
 
-def _seen(call: Seen, row: Row) -> Bool[Tensor, "batch head query key"]:
+def _seen(call: CallRecord, row: Row) -> Bool[Tensor, "batch head query key"]:
     """What each trace saw in one step; nothing after its end."""
     batch, _, queries, keys = call.sizes
     offset = keys - queries if call.looks_at_itself else 0
@@ -143,7 +143,7 @@ def _seen(call: Seen, row: Row) -> Bool[Tensor, "batch head query key"]:
     return seen[index.clamp_min(0)] & (index >= 0)[:, None, None, None]
 
 
-def _bias(calls: list[Seen], rows: Sequence[Row]) -> Bias | None:
+def _bias(calls: list[CallRecord], rows: Sequence[Row]) -> Bias | None:
     terms = [None if call.scoring is None else call.scoring.bias for call in calls]
     if not any(terms):
         return None
@@ -159,13 +159,13 @@ def _bias(calls: list[Seen], rows: Sequence[Row]) -> Bias | None:
     return tensor_bias(torch.cat(found, dim=2))
 
 
-def _placed(rows: Tensor | None, call: Seen, total: int) -> Tensor:
+def _placed(rows: Tensor | None, call: CallRecord, total: int) -> Tensor:
     """Rows over the keys of one call as rows over all: theirs end where the call's do."""
     assert rows is not None
     return F.pad(rows, (call.end - rows.shape[3], total - call.end))
 
 
-def _observation(steps: list[Seen]) -> Observation:
+def _observation(steps: list[CallRecord]) -> Observation:
     """The rows of all; atlases of pieces do not join, a window gives one when asked for."""
     observed = [step.observed for step in steps if step.observed is not None]
     last = observed[-1]
@@ -180,7 +180,7 @@ def _observation(steps: list[Seen]) -> Observation:
     )
 
 
-def _counted(step: Seen) -> Statistics | None:
+def _counted(step: CallRecord) -> Statistics | None:
     """The numbers of a step whose keys are the last of all: none of its weight is on the first."""
     found = None if step.observed is None else step.observed.statistics
     if found is None or step.span == step.end:
@@ -192,14 +192,14 @@ def _counted(step: Seen) -> Statistics | None:
     )
 
 
-def _named(step: Seen) -> Top | None:
+def _named(step: CallRecord) -> Top | None:
     found = None if step.observed is None else step.observed.top
     if found is None or step.span == step.end:
         return found
     return replace(found, keys=_moved(found.keys, step))
 
 
-def _moved(keys: Tensor, step: Seen) -> Tensor:
+def _moved(keys: Tensor, step: CallRecord) -> Tensor:
     """Numbers of the step's keys among all keys; -1, for none, stays."""
     return torch.where(keys < 0, keys, keys + (step.end - step.span))
 

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from regard.masks import Mask
 from regard.masks.mask import AllOf, Explicit, Lengths, Padding
-from regard.tracing.assembly.stacking import Stack
-from regard.tracing.recording.record import Seen
+from regard.tracing.assembly.stacking import StackedCall
+from regard.tracing.recording.record import CallRecord
 
 Key = tuple[str, int]  # where a stream began, and its length
 WINDOW = " window"
@@ -34,7 +34,7 @@ class Stream:
     decoded: bool = False
 
 
-def streams_of(call: Seen) -> tuple[Key, Key]:
+def streams_of(call: CallRecord) -> tuple[Key, Key]:
     """The streams of the rows and the columns of a call."""
     _, _, queries, keys = call.sizes
     rows = (call.queries or "tokens") + (WINDOW if call.parts > 1 else "")
@@ -43,7 +43,7 @@ def streams_of(call: Seen) -> tuple[Key, Key]:
     return (rows, queries), (call.keys or f"{rows} keys", keys)
 
 
-def find_streams(stacks: list[Stack]) -> dict[Key, Stream]:
+def find_streams(stacks: list[StackedCall]) -> dict[Key, Stream]:
     """All streams, in the order in which they were met."""
     calls = [each.call for each in stacks]
     decoded = {streams_of(call)[0] for call in calls if call.is_causal or not call.looks_at_itself}
@@ -87,7 +87,7 @@ def _shortened(labels: list[str]) -> dict[str, str]:
     return {label: ".".join(path) for label, path in paths.items()}
 
 
-def _real(stacks: list[Stack]) -> dict[Key, list[range | None]]:
+def _real(stacks: list[StackedCall]) -> dict[Key, list[range | None]]:
     """The real tokens of each trace, by the masks, until the trace's end."""
     real: dict[Key, dict[int, range]] = defaultdict(dict)
     stops: dict[tuple[Key, int], int] = {}
@@ -111,7 +111,7 @@ def _real(stacks: list[Stack]) -> dict[Key, list[range | None]]:
     return {key: [found.get(trace) for trace in traces] for key, found in real.items()}
 
 
-def real_keys(call: Seen) -> tuple[range, ...] | None:
+def real_keys(call: CallRecord) -> tuple[range, ...] | None:
     """Which keys of each row of the batch are not padding, by the mask; padding is at the ends.
 
     Where the mask is explicit, a key that no other token sees is padding.
@@ -135,7 +135,7 @@ def _parts(mask: Mask | None) -> Iterable[Mask]:
         yield mask
 
 
-def _runs(real: Tensor, call: Seen) -> tuple[range, ...]:
+def _runs(real: Tensor, call: CallRecord) -> tuple[range, ...]:
     found = tuple(map(_run, real))
     return found * call.sizes[0] if len(found) == 1 else found
 

@@ -10,7 +10,7 @@ from regard.types import Gap, Tokens
 
 
 @dataclass(frozen=True, eq=False)
-class Told:
+class TokenLabels:
     """The tokens of each example by stream, and, where rows moved while decoding, whose they were.
 
     `tokens` has one mapping for each example: "tokens" of a model with one stream, "source" and
@@ -31,7 +31,7 @@ class Notes:
     `alignment_layer` counts the cross-attention maps of a trace: the one that pictures show first.
     """
 
-    told: Told | None = None
+    told: TokenLabels | None = None
     grids: Mapping[str, tuple[int, int]] | None = None
     gaps: tuple[Gap, ...] = ()
     alignment_layer: int | None = None

@@ -14,11 +14,11 @@ from regard.masks import Part, everything
 from regard.tracing.assembly.beam_rows import lineage
 from regard.tracing.assembly.map_extras import completed
 from regard.tracing.assembly.naming import name_tokens
-from regard.tracing.assembly.stacking import Stack, stack
+from regard.tracing.assembly.stacking import StackedCall, stack
 from regard.tracing.assembly.streams import Streams, find_streams, streams_of
 from regard.tracing.assembly.token_labels import Notes
 from regard.tracing.recording.options import Form
-from regard.tracing.recording.record import Seen
+from regard.tracing.recording.record import CallRecord
 from regard.types import AttentionMap, Axis, Dense, Recomputable, Summary, Tokens, Trace
 from regard.types.maps import Kind, renumbered
 
@@ -47,7 +47,7 @@ class Traces(Sequence[Trace]):
         return found
 
 
-def assemble(runs: list[list[Seen]], keep: Form, notes: Notes) -> Sequence[Trace]:
+def assemble(runs: list[list[CallRecord]], keep: Form, notes: Notes) -> Sequence[Trace]:
     """One trace for each example of the batch, or for each hypothesis that was told or found."""
     if not runs and notes.gaps:
         return [Trace({}, (), notes.gaps)]
@@ -66,7 +66,7 @@ def assemble(runs: list[list[Seen]], keep: Form, notes: Notes) -> Sequence[Trace
     return Traces(len(rows[0][0]), whole.trace)
 
 
-def _check_heads(call: Seen) -> None:
+def _check_heads(call: CallRecord) -> None:
     """Refuse chosen heads that there are not, now rather than when the map is made."""
     wrong = [head for head in call.kept.heads or () if not 0 <= head < call.sizes[1]]
     if wrong:
@@ -75,7 +75,7 @@ def _check_heads(call: Seen) -> None:
         )
 
 
-def _named(stacks: list[Stack]) -> list[Stack]:
+def _named(stacks: list[StackedCall]) -> list[StackedCall]:
     """A site that attends again, otherwise than by going on, is path#1."""
     count: dict[str, int] = {}
     named = []
@@ -92,7 +92,7 @@ def _named(stacks: list[Stack]) -> list[Stack]:
 class Assembly:
     """The calls of a block, one for each run, and the streams that they look from and at."""
 
-    stacks: list[Stack]
+    stacks: list[StackedCall]
     streams: Streams
     keep: Form
     notes: Notes
@@ -112,7 +112,7 @@ class Assembly:
         return Trace(tokens, maps, self.notes.gaps, default_site)
 
     def _map(
-        self, number: int, each: Stack, part: int, tokens: Mapping[str, Tokens]
+        self, number: int, each: StackedCall, part: int, tokens: Mapping[str, Tokens]
     ) -> AttentionMap | None:
         call = each.call
         above, across = (self.streams[key] for key in streams_of(call))
@@ -152,14 +152,14 @@ def find_default_site(maps: Sequence[AttentionMap], alignment_layer: int | None)
     return cross_sites[alignment_layer]
 
 
-def _kind(call: Seen) -> Kind:
+def _kind(call: CallRecord) -> Kind:
     if not call.looks_at_itself:
         return "cross"
     _, _, queries, keys = call.sizes
     return "decoder" if call.is_causal or queries < keys else "encoder"
 
 
-def _source(call: Seen, part: Part, keep: Form) -> Recomputable | Dense | Summary:
+def _source(call: CallRecord, part: Part, keep: Form) -> Recomputable | Dense | Summary:
     sizes = (call.sizes[1], len(part.rows), len(part.columns))
     if call.weights is not None:
         return Summary(sizes) if keep == "summary" else Dense(part.of(call.weights)[0].clone())
@@ -190,7 +190,7 @@ def _scoring(scoring: Scoring, part: Part) -> Scoring:
     return replace(scoring, mask=mask, bias=bias, offset=scoring.offset + part.moved)
 
 
-def _statistics(call: Seen, part: Part) -> Statistics | None:
+def _statistics(call: CallRecord, part: Part) -> Statistics | None:
     """The numbers of the part's rows; keys count from its first column, which is the first key."""
     found = None if call.observed is None else call.observed.statistics
     if found is None:
@@ -203,7 +203,7 @@ def _statistics(call: Seen, part: Part) -> Statistics | None:
     return replace(found, largest_key=largest, on_first=_on_first(call, part).to(found.on_first))
 
 
-def _on_first(call: Seen, part: Part) -> Float[Tensor, "head query"]:
+def _on_first(call: CallRecord, part: Part) -> Float[Tensor, "head query"]:
     """What each row gave to the first key that is not padding."""
     first = replace(part, columns=part.columns[:1])
     source = _source(call, first, "windows")
@@ -212,7 +212,7 @@ def _on_first(call: Seen, part: Part) -> Float[Tensor, "head query"]:
     return torch.stack([plain.weights(head)[:, 0] for head in range(heads)])
 
 
-def _top(call: Seen, part: Part) -> Top | None:
+def _top(call: CallRecord, part: Part) -> Top | None:
     found = None if call.observed is None else call.observed.top
     if found is None:
         return None

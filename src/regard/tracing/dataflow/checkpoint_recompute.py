@@ -7,7 +7,7 @@ from torch import Tensor
 
 from regard.kernels.observe.taps import Tapped
 from regard.tracing.dataflow.origins import mark_of, put
-from regard.tracing.recording.watch_options import Wishes
+from regard.tracing.recording.watch_options import WatchOptions
 
 
 def is_backward() -> bool:
@@ -16,7 +16,7 @@ def is_backward() -> bool:
     return found != -1
 
 
-def settled(wishes: Wishes, tapped: Tapped) -> tuple[Wishes, Tapped]:
+def settled(wishes: WatchOptions, tapped: Tapped) -> tuple[WatchOptions, Tapped]:
     """How to look at a call that may be run again, unwatched: beside it, from outside its graph.
 
     A checkpoint compares what both runs save for the gradient, so they must save the same.

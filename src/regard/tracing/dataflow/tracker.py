@@ -39,7 +39,7 @@ from regard.tracing.dataflow.propagation import pool as pool_marks
 from regard.tracing.dataflow.rearrangement import ARRANGING, recur
 from regard.tracing.dataflow.rule_table import Decision
 from regard.tracing.recording.manual_softmax import by_hand
-from regard.tracing.recording.record import Seen
+from regard.tracing.recording.record import CallRecord
 from regard.tracing.sites import Given, Sites
 from regard.types import Gap
 
@@ -50,7 +50,7 @@ class Follower:
     `grids` are the rows and columns of the patches with which a picture's stream began.
     """
 
-    def __init__(self, sites: Sites, keep: Callable[[Seen], None]) -> None:
+    def __init__(self, sites: Sites, keep: Callable[[CallRecord], None]) -> None:
         self.sites, self._keep = sites, keep
         self._gaps = Gaps()
         self.grids: dict[str, tuple[int, int]] = {}

@@ -9,12 +9,12 @@ from jaxtyping import Int
 from torch import Tensor, nn
 
 from regard.errors import InputError
-from regard.tracing.assembly.token_labels import Told
+from regard.tracing.assembly.token_labels import TokenLabels
 from regard.tracing.inputs.generation import decode
 from regard.tracing.inputs.reader import Reader
 from regard.tracing.inputs.runner import Batch, Run, at_rest, in_range
-from regard.tracing.recording.edits import Editing
-from regard.tracing.recording.site_choice import What
+from regard.tracing.recording.edits import EditFunction
+from regard.tracing.recording.site_choice import SitePatterns
 from regard.tracing.watch import watch
 from regard.types import Tokens, Trace
 
@@ -32,7 +32,7 @@ class Prepared:
 
     arguments: dict[str, Any]
     tokens: Tokens | None
-    told: Told
+    told: TokenLabels
     written: Int[Tensor, " row"] | None = None
 
     @property
@@ -89,12 +89,12 @@ def forward(
     model: nn.Module,
     arguments: Mapping[str, Any],
     *,
-    edit: Editing | None = None,
-    what: What = None,
+    edit: EditFunction | None = None,
+    sites: SitePatterns = None,
 ) -> Any:
     """What the model gives, without dropout and gradients; with `edit`, while it is watched.
 
-    `what` chooses the sites of which statistics are made on the way: fewer are faster.
+    `sites` chooses those of which statistics are made on the way: fewer are faster.
 
     >>> import torch
     >>> from regard.tracing import knock_out
@@ -108,7 +108,7 @@ def forward(
     with at_rest(model), torch.no_grad(), in_range(model):
         if edit is None:
             return run.forward(arguments)
-        with watch(model, edit=edit, what=what, keep="summary", atlas=0):
+        with watch(model, edit=edit, sites=sites, keep="summary", atlas=0):
             return run.forward(arguments)
 
 
@@ -118,7 +118,7 @@ def look(model: nn.Module, example: Prepared, **options: Any) -> tuple[Any, Trac
     with at_rest(model), torch.no_grad(), watch(model, **options) as seen:
         with in_range(model):
             output = run.forward(example.arguments)
-        seen.tell(example.told)
+        seen.set_labels(example.told)
     return output, seen[0]
 
 
@@ -128,19 +128,19 @@ def _is_text(each: Tensor) -> bool:
 
 def _written(
     model: nn.Module, reader: Reader, arguments: dict[str, Any], tokens: Tokens | None
-) -> tuple[Told, dict[str, Any]]:
+) -> tuple[TokenLabels, dict[str, Any]]:
     """What the model writes by itself, and the arguments with which it is made to write it."""
     with at_rest(model), torch.no_grad(), in_range(model):
         decoded = decode(model, arguments, GREEDY, 1)
     ids = [*decoded.begun[0], *decoded.produced[0]]
     target = reader.target_labels.begun(ids[0], reader.target_labels.of_ids(ids[1:]))
     streams = {"source": tokens, "target": target}
-    told = Told(({name: each for name, each in streams.items() if each is not None},))
+    told = TokenLabels(({name: each for name, each in streams.items() if each is not None},))
     device = next(model.parameters()).device
     return told, arguments | {"decoder_input_ids": torch.tensor([ids[:-1]], device=device)}
 
 
-def _led_to(arguments: Mapping[str, Any], told: Told) -> Tensor | None:
+def _led_to(arguments: Mapping[str, Any], told: TokenLabels) -> Tensor | None:
     """The ids that follow those which a decoder reads, where they are known."""
     read, target = arguments.get("decoder_input_ids"), told.tokens[0].get("target")
     if read is None or target is None or target.ids is None or len(target) != read.shape[1] + 1:

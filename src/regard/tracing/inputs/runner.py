@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.errors import InputError
-from regard.tracing.assembly.token_labels import Told
+from regard.tracing.assembly.token_labels import TokenLabels
 from regard.tracing.inputs.generation import decode
 from regard.tracing.inputs.reader import Feed, Kind, Reader, Side
 from regard.tracing.watch import watch
@@ -69,10 +69,10 @@ class Run:
                     told = self._generated(feed, arguments)
                 else:
                     self.forward(arguments)
-            seen.tell(told)
+            seen.set_labels(told)
         return list(seen)
 
-    def prepared(self, batch: Batch) -> tuple[Feed, dict[str, Any], Told | None]:
+    def prepared(self, batch: Batch) -> tuple[Feed, dict[str, Any], TokenLabels | None]:
         """What is read of the batch, what the model is given, and what is known of the tokens.
 
         Nothing is known of them yet where the model is to generate.
@@ -139,7 +139,7 @@ class Run:
 
     def _along(
         self, feed: Feed, arguments: dict[str, Any], targets: Sequence[str]
-    ) -> tuple[dict[str, Any], Told]:
+    ) -> tuple[dict[str, Any], TokenLabels]:
         """The arguments with which a decoder reads its target while it is to produce it."""
         if not self._has_decoder:
             raise InputError(
@@ -164,7 +164,7 @@ class Run:
         told = self._told(feed, [self.reader.target_labels.begun(*each) for each in pairs])
         return arguments | more, told
 
-    def _generated(self, feed: Feed, arguments: dict[str, Any]) -> Told:
+    def _generated(self, feed: Feed, arguments: dict[str, Any]) -> TokenLabels:
         decoded = decode(self.model, arguments, self._plan or {}, len(feed.tokens))
         if self._has_decoder:
             labels = self.reader.target_labels
@@ -177,18 +177,18 @@ class Run:
             labels.of_ids(begun + more) if prompt is None else labels.continued(prompt, more)
             for prompt, begun, more in ends
         ]
-        return Told(tuple({"tokens": each} for each in whole), decoded.rows)
+        return TokenLabels(tuple({"tokens": each} for each in whole), decoded.rows)
 
     def _told(
         self, feed: Feed, targets: Sequence[Tokens | None], rows: Tensor | None = None
-    ) -> Told:
+    ) -> TokenLabels:
         name = "source" if self._has_decoder else "tokens"
         pairs = zip(feed.tokens, targets, strict=True)
         streams = [{name: tokens, "target": target} for tokens, target in pairs]
         known = [
             {name: each for name, each in stream.items() if each is not None} for stream in streams
         ]
-        return Told(tuple(known), rows)
+        return TokenLabels(tuple(known), rows)
 
 
 def _shifted(model: nn.Module, labels: Tensor, start: int | None) -> Tensor:

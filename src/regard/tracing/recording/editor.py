@@ -9,7 +9,13 @@ from torch import Tensor
 
 from regard.errors import InputError, ShapeError
 from regard.kernels.observe.call import Values
-from regard.tracing.recording.edits import At, Call, Edit, Editing, check_heads
+from regard.tracing.recording.edits import (
+    AttentionCall,
+    Edit,
+    EditAtSites,
+    EditFunction,
+    check_heads,
+)
 from regard.tracing.recording.options import Edited
 
 Weights = Float[Tensor, "batch head query key"]
@@ -36,21 +42,22 @@ class Change:
 class Editor:
     """Asks a caller's functions about every call, in their order."""
 
-    def __init__(self, edit: Editing | Sequence[Editing] | None) -> None:
+    def __init__(self, edit: EditFunction | Sequence[EditFunction] | None) -> None:
         if edit is None:
-            self.functions = list[Editing]()
+            self.functions = list[EditFunction]()
         else:
             self.functions = list(edit) if isinstance(edit, Sequence) else [edit]
         wrong = next((each for each in self.functions if not callable(each)), None)
         if wrong is not None:
             raise InputError(
-                f"watch expected edit to be a function of a Call, or several, got {wrong!r}"
+                "watch expected edit to be a function of an AttentionCall, or several, got "
+                f"{wrong!r}"
             )
 
     def __bool__(self) -> bool:
         return bool(self.functions)
 
-    def changes(self, call: Call) -> list[Change]:
+    def changes(self, call: AttentionCall) -> list[Change]:
         """What is to be changed in a call; of two that change a head the later one counts."""
         found, taken = list[Change](), set[int]()
         for function in reversed(self.functions):
@@ -69,11 +76,11 @@ class Editor:
     def check(self, sites: Iterable[str]) -> None:
         """Raise an InputError if the sites of an edit are not among those that were seen."""
         for each in self.functions:
-            if isinstance(each, At):
+            if isinstance(each, EditAtSites):
                 each.sites.check(sites)
 
 
-def _fitted(call: Call, edit: Edit) -> Change:
+def _fitted(call: AttentionCall, edit: Edit) -> Change:
     heads = check_heads(call, edit.heads)
     batch, _, queries, keys = call.sizes
     lead = (batch, len(heads), queries)
@@ -86,7 +93,7 @@ def _fitted(call: Call, edit: Edit) -> Change:
     return Change(heads, None, _broadcast(call, "context", context, (*lead, dim)))
 
 
-def _broadcast(call: Call, name: str, given: Tensor, sizes: tuple[int, ...]) -> Tensor:
+def _broadcast(call: AttentionCall, name: str, given: Tensor, sizes: tuple[int, ...]) -> Tensor:
     try:
         return given.expand(sizes)
     except RuntimeError as error:

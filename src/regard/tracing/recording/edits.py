@@ -10,14 +10,14 @@ from torch import Tensor, zeros
 from regard.errors import InputError
 from regard.kernels.observe import Scoring
 from regard.kernels.observe.call import Queries, Values
-from regard.tracing.recording.site_choice import Choice
+from regard.tracing.recording.site_choice import SiteChoice
 
 Weights = Float[Tensor, "batch head query key"]
-Sites = str | Sequence[str]
+Patterns = str | Sequence[str]
 
 
 @dataclass(frozen=True, eq=False)
-class Call:
+class AttentionCall:
     """One call of attention, as the model is about to make it.
 
     Attention written by hand has no query, key and scoring, and a value only where the layout of
@@ -69,22 +69,22 @@ class Edit:
             )
 
 
-Editing = Callable[[Call], Edit | None]
+EditFunction = Callable[[AttentionCall], Edit | None]
 
 
 @dataclass(frozen=True, eq=False)
-class At:
+class EditAtSites:
     """An edit of every call at some sites, and of no other."""
 
-    sites: Choice
-    make: Callable[[Call], Edit]
+    sites: SiteChoice
+    make: Callable[[AttentionCall], Edit]
 
-    def __call__(self, call: Call) -> Edit | None:
+    def __call__(self, call: AttentionCall) -> Edit | None:
         """The edit of a call at these sites."""
         return self.make(call) if self.sites.fits(call.site) else None
 
 
-def knock_out(sites: Sites, heads: Sequence[int] | None = None) -> At:
+def knock_out(sites: Patterns, heads: Sequence[int] | None = None) -> EditAtSites:
     """Heads that look nowhere: their weights are zero, and so is what they give.
 
     >>> import torch, regard
@@ -96,32 +96,32 @@ def knock_out(sites: Sites, heads: Sequence[int] | None = None) -> At:
     >>> seen[0]["MultiheadAttention"].weights(1).sum()
     tensor(0.)
     """
-    return At(Choice.of(sites), lambda call: Edit(heads, weights=zeros(1, 1, 1, 1)))
+    return EditAtSites(SiteChoice.of(sites), lambda call: Edit(heads, weights=zeros(1, 1, 1, 1)))
 
 
-def uniform(sites: Sites, heads: Sequence[int] | None = None) -> At:
+def uniform(sites: Patterns, heads: Sequence[int] | None = None) -> EditAtSites:
     """Heads that look at all keys alike that the mask lets them see."""
-    return At(Choice.of(sites), partial(_uniform, heads))
+    return EditAtSites(SiteChoice.of(sites), partial(_uniform, heads))
 
 
 def patch(
-    sites: Sites,
+    sites: Patterns,
     heads: Sequence[int] | None = None,
     *,
     weights: Float[Tensor, "..."] | None = None,
     context: Float[Tensor, "..."] | None = None,
-) -> At:
+) -> EditAtSites:
     """Heads that use given weights, or give a given context, as from another run."""
     edit = Edit(heads, weights, context)
-    return At(Choice.of(sites), lambda call: edit)
+    return EditAtSites(SiteChoice.of(sites), lambda call: edit)
 
 
-def _uniform(heads: Sequence[int] | None, call: Call) -> Edit:
+def _uniform(heads: Sequence[int] | None, call: AttentionCall) -> Edit:
     seen = call.seen() if heads is None else call.seen()[:, check_heads(call, heads)]
     return Edit(heads, weights=seen / seen.sum(-1, keepdim=True).clamp_min(1))
 
 
-def check_heads(call: Call, heads: Sequence[int] | None) -> list[int]:
+def check_heads(call: AttentionCall, heads: Sequence[int] | None) -> list[int]:
     """The heads that an edit names, all if it names none; an InputError for one that is not there.
 
     The numbers are those of the query heads, each at most once.

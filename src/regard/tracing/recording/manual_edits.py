@@ -12,13 +12,13 @@ from regard.tracing.dataflow.origins import Weighing, mark_of
 from regard.tracing.dataflow.output_projection import Outlet, Outlets
 from regard.tracing.dataflow.products import Product, product_of
 from regard.tracing.recording.editor import Change, given, used
-from regard.tracing.recording.edits import Call
+from regard.tracing.recording.edits import AttentionCall
 from regard.tracing.recording.manual_product import Mixture, told
 from regard.tracing.recording.manual_softmax import by_hand
 from regard.tracing.recording.observe_call import seen_keys
 from regard.tracing.recording.options import Kept, Landing
-from regard.tracing.recording.record import Seen
-from regard.tracing.recording.watch_options import Wishes
+from regard.tracing.recording.record import CallRecord
+from regard.tracing.recording.watch_options import WatchOptions
 from regard.tracing.sites import Sites
 
 
@@ -36,7 +36,7 @@ class Mixed:
 class Mixer:
     """Runs products, with other weights where a caller wants so."""
 
-    def __init__(self, sites: Sites, wishes: Wishes) -> None:
+    def __init__(self, sites: Sites, wishes: WatchOptions) -> None:
         self.sites, self.wishes = sites, wishes
         keep = wishes.keep
         self.idle = not (wishes.editor or keep.values or keep.gradients or keep.outputs)
@@ -78,13 +78,15 @@ class Mixer:
             self.outlets.wait(outlet, mixture.context(result.detach()))
         return result
 
-    def _changes(self, weighing: Weighing, seen: Seen, mixture: Mixture | None) -> list[Change]:
+    def _changes(
+        self, weighing: Weighing, seen: CallRecord, mixture: Mixture | None
+    ) -> list[Change]:
         """What the caller wants changed; weights that go into a second product stay changed."""
         if self.last is not None and self.last.weighing.weights is weighing.weights:
             return [each for each in self.last.changes if each.weights is not None]
         return self.wishes.editor.changes(_call(seen, mixture))
 
-    def kept(self, seen: Seen) -> Seen:
+    def kept(self, seen: CallRecord) -> CallRecord:
         """A call written by hand with what was used and is kept, if it came by a product here."""
         last, keep, self._pending = self._pending, self.wishes.keep, None
         kept = Kept(self.wishes.choice.heads(seen.site))
@@ -113,14 +115,14 @@ def _weights(product: Product) -> tuple[int, Weighing | None]:
     return 0, None
 
 
-def _call(seen: Seen, mixture: Mixture | None) -> Call:
+def _call(seen: CallRecord, mixture: Mixture | None) -> AttentionCall:
     assert seen.weights is not None
     own = seen.weights if mixture is None else mixture.weights
     _, _, queries, keys = seen.sizes
     # a dense causal mask lets the last query see the last key
     see = partial(seen_keys, seen.mask, seen.sizes, keys - queries, own.device)
     value = None if mixture is None else mixture.value
-    return Call(seen.site, seen.sizes, None, None, value, None, lambda: own, see)
+    return AttentionCall(seen.site, seen.sizes, None, None, value, None, lambda: own, see)
 
 
 def _given(mixture: Mixture, result: Any, changes: list[Change]) -> Any:

@@ -4,19 +4,19 @@ from torch import Tensor
 
 from regard.masks import Mask
 from regard.tracing.dataflow.origins import Pair, Weighing
-from regard.tracing.recording.record import Seen
+from regard.tracing.recording.record import CallRecord
 from regard.tracing.recording.sdpa import HIDDEN, as_description
 from regard.tracing.sites import Sites
 
 
-def by_hand(sites: Sites, weighing: Weighing, used: Tensor | None = None) -> Seen:
+def by_hand(sites: Sites, weighing: Weighing, used: Tensor | None = None) -> CallRecord:
     """The call whose weights were used in a product with values.
 
     A column that the softmax had and the product did not is a sink: the rows keep its share out.
     """
     weights = four_axes(weighing.weights, weighing.pair, sites.batch, sites.heads)
     nothing = weights.new_empty(*weights.shape[:2], 0, 0)
-    return Seen(
+    return CallRecord(
         sites.here,
         *weighing.streams,
         nothing,

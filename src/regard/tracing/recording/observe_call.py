@@ -16,9 +16,9 @@ from regard.masks import Area, Mask, everything
 from regard.tracing.dataflow.origins import tensors
 from regard.tracing.dataflow.output_projection import Outlet
 from regard.tracing.recording.editor import Change, given, noted, used
-from regard.tracing.recording.edits import Call
+from regard.tracing.recording.edits import AttentionCall
 from regard.tracing.recording.options import Kept, Landing
-from regard.tracing.recording.watch_options import Wishes
+from regard.tracing.recording.watch_options import WatchOptions
 
 CONTEXT_ONLY = ObserveOptions(statistics=False, atlas=0)
 
@@ -33,7 +33,7 @@ class Turn:
     own: Callable[[], Any]
 
     @property
-    def call(self) -> Call:
+    def call(self) -> AttentionCall:
         """The call as an edit sees it."""
         each = self.tapped
         batch, heads, queries, _ = each.query.shape
@@ -42,7 +42,7 @@ class Turn:
         if self.scoring is not None:
             mask, offset = self.scoring.mask, self.scoring.offset
         see = partial(seen_keys, mask, sizes, offset, each.query.device)
-        return Call(
+        return AttentionCall(
             self.site, sizes, each.query, each.key, each.value, self.scoring, self.weigh, see
         )
 
@@ -53,7 +53,9 @@ class Turn:
         assert self.scoring is not None
         return weigh(self.tapped.query, self.tapped.key, self.scoring)
 
-    def run(self, wishes: Wishes, changes: list[Change]) -> tuple[Any, Observation | None, Kept]:
+    def run(
+        self, wishes: WatchOptions, changes: list[Change]
+    ) -> tuple[Any, Observation | None, Kept]:
         """What the function gives, what was observed, and what is kept beside it."""
         observed, context = self._observed(wishes, changes), None
         if changes and self.tapped.dropout:
@@ -67,7 +69,7 @@ class Turn:
         result = self.own() if context is None else self.tapped.finish(context)
         return result, observed, self._kept(wishes, changes, context, result)
 
-    def _observed(self, wishes: Wishes, changes: list[Change]) -> Observation | None:
+    def _observed(self, wishes: WatchOptions, changes: list[Change]) -> Observation | None:
         if self.scoring is None:
             return None
         own_runs = self.tapped.dropout > 0 or (wishes.beside and not changes)
@@ -84,7 +86,7 @@ class Turn:
         return value if groups == 1 else value.repeat_interleave(groups, dim=1)
 
     def _kept(
-        self, wishes: Wishes, changes: list[Change], context: Tensor | None, result: Any
+        self, wishes: WatchOptions, changes: list[Change], context: Tensor | None, result: Any
     ) -> Kept:
         keep, each = wishes.keep, self.tapped
         landing = Landing() if keep.gradients else None

@@ -13,7 +13,7 @@ NOTHING = Kept()
 
 
 @dataclass(frozen=True, eq=False)
-class Seen:
+class CallRecord:
     """One call at a site, for all examples of the batch.
 
     Exactly one of `scoring` (with query, key and what was observed) and `weights` is there; the

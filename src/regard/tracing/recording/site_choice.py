@@ -6,11 +6,11 @@ from fnmatch import fnmatchcase
 
 from regard.errors import InputError
 
-What = str | Sequence[str] | Mapping[str, int | Sequence[int]] | None
+SitePatterns = str | Sequence[str] | Mapping[str, int | Sequence[int]] | None
 
 
 @dataclass(frozen=True)
-class Choice:
+class SiteChoice:
     """Patterns of sites, each with the heads that are wanted there; None is all of them.
 
     >>> from regard.tracing.recording.site_choice import Choice
@@ -22,21 +22,21 @@ class Choice:
     wanted: tuple[tuple[str, tuple[int, ...] | None], ...]
 
     @classmethod
-    def of(cls, what: What) -> "Choice":
+    def of(cls, sites: SitePatterns) -> "SiteChoice":
         """The choice that a caller has written as a pattern, patterns, or heads by pattern."""
-        if what is None:
+        if sites is None:
             return cls((("*", None),))
-        if isinstance(what, str):
-            return cls(((what, None),))
-        if isinstance(what, Mapping):
+        if isinstance(sites, str):
+            return cls(((sites, None),))
+        if isinstance(sites, Mapping):
             return cls(
-                tuple((pattern, _numbers(pattern, heads)) for pattern, heads in what.items())
+                tuple((pattern, _numbers(pattern, heads)) for pattern, heads in sites.items())
             )
-        patterns = tuple(what) if isinstance(what, Sequence) else ()
+        patterns = tuple(sites) if isinstance(sites, Sequence) else ()
         if not patterns or not all(isinstance(each, str) for each in patterns):
             raise InputError(
                 "expected patterns of sites such as '*.h.5.*', or a mapping from patterns to "
-                f"heads, got {what!r}"
+                f"heads, got {sites!r}"
             )
         return cls(tuple((pattern, None) for pattern in patterns))
 

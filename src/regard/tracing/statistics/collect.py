@@ -12,13 +12,13 @@ from regard.errors import InputError
 from regard.kernels.observe import ObserveOptions
 from regard.tracing.assembly.beam_rows import lineage
 from regard.tracing.assembly.calling import kind_of
-from regard.tracing.assembly.decoding_runs import Runs
-from regard.tracing.assembly.stacking import Stack, stack
+from regard.tracing.assembly.decoding_runs import DecodingRuns
+from regard.tracing.assembly.stacking import StackedCall, stack
 from regard.tracing.assembly.streams import streams_of
 from regard.tracing.block import watching
 from regard.tracing.recording.options import Keep
-from regard.tracing.recording.record import Seen
-from regard.tracing.recording.watch_options import Wishes
+from regard.tracing.recording.record import CallRecord
+from regard.tracing.recording.watch_options import WatchOptions
 from regard.tracing.statistics.moments import Moments
 from regard.tracing.statistics.numbers import LAST, MEASURES, example_numbers
 from regard.tracing.statistics.rows import Rows
@@ -26,7 +26,7 @@ from regard.tracing.statistics.streams import TokenKinds, sides_of, told_sides
 from regard.types import Gap
 from regard.types.maps import Kind
 
-STATISTICS = Wishes(ObserveOptions(atlas=0), keep=Keep("summary"))
+STATISTICS = WatchOptions(ObserveOptions(atlas=0), keep=Keep("summary"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,16 +75,16 @@ class Tallied:
         """
         self._told = dict(kinds)
 
-    def take(self, call: Seen) -> bool:
+    def take(self, call: CallRecord) -> bool:
         """Sum up a call at once, if all that it takes was told."""
         sides = told_sides(call, self._told, len(self._kinds))
         if sides is None:
             return False
         batch, _, queries, _ = call.sizes
-        self._put(Rows(Stack(call, range(batch), [queries] * batch), *sides))
+        self._put(Rows(StackedCall(call, range(batch), [queries] * batch), *sides))
         return True
 
-    def fill(self, runs: list[list[Seen]], gaps: Sequence[Gap]) -> None:
+    def fill(self, runs: list[list[CallRecord]], gaps: Sequence[Gap]) -> None:
         """Sum up the calls that were kept until all had been seen."""
         self.gaps = tuple(gaps)
         if not runs:
@@ -107,7 +107,7 @@ class Tallied:
         self.sites[f"{site}#{again}" if again else site] = tally
 
 
-class Calls(Runs):
+class Calls(DecodingRuns):
     """Calls as they come: summed up at once where all is known of their tokens, else kept.
 
     Queries and keys that nobody keeps are memory that the model uses again; to ask the system for
@@ -118,7 +118,7 @@ class Calls(Runs):
         super().__init__()
         self._tallied = tallied
 
-    def keep(self, call: Seen) -> None:
+    def keep(self, call: CallRecord) -> None:
         """Sum the call up, or put it under those that it continues."""
         if not self._tallied.take(call):
             super().keep(call)
@@ -142,5 +142,5 @@ def tally(model: nn.Module, kinds: Sequence[str] = ()) -> Iterator[Tallied]:
         watcher.calls = Calls(found)
         yield found
     # watcher and sites know each other: what one holds would stay until garbage is collected
-    runs, watcher.calls = watcher.calls.runs, Runs()
+    runs, watcher.calls = watcher.calls.runs, DecodingRuns()
     found.fill(runs, watcher.follower.gaps)

@@ -12,8 +12,8 @@ from torch import Tensor
 from regard.kernels.observe import Statistics, received
 from regard.kernels.observe.full_weights import statistics_of
 from regard.masks import Area, Mask, causal, everything
-from regard.tracing.assembly.stacking import Stack, is_whole
-from regard.tracing.recording.record import Seen
+from regard.tracing.assembly.stacking import StackedCall, is_whole
+from regard.tracing.recording.record import CallRecord
 from regard.tracing.statistics.streams import Side
 
 STRIP = 1 << 22  # truth values of a mask that are held at once
@@ -28,12 +28,12 @@ class Rows:
     Windows of a picture are rows of one example, one window under the other.
     """
 
-    stack: Stack
+    stack: StackedCall
     above: Side
     across: Side
 
     @property
-    def call(self) -> Seen:
+    def call(self) -> CallRecord:
         """The call of all examples."""
         return self.stack.call
 

@@ -8,9 +8,9 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from regard.errors import InputError
-from regard.tracing.assembly.stacking import Stack
+from regard.tracing.assembly.stacking import StackedCall
 from regard.tracing.assembly.streams import Key, Stream, find_streams, names_of, streams_of
-from regard.tracing.recording.record import Seen
+from regard.tracing.recording.record import CallRecord
 
 TokenKinds = Int[Tensor, "example _token"]  # from 0 on; the last kind of all is padding
 
@@ -24,7 +24,7 @@ class Side:
 
 
 def told_sides(
-    call: Seen, told: Mapping[str, TokenKinds], padding: int
+    call: CallRecord, told: Mapping[str, TokenKinds], padding: int
 ) -> tuple[Side, Side] | None:
     """The rows and columns of a call, where their lengths alone say what was told of them."""
     batch, _, queries, keys = call.sizes
@@ -37,7 +37,9 @@ def told_sides(
     return found[0], found[1]
 
 
-def sides_of(stacks: list[Stack], told: Mapping[str, TokenKinds], padding: int) -> dict[Key, Side]:
+def sides_of(
+    stacks: list[StackedCall], told: Mapping[str, TokenKinds], padding: int
+) -> dict[Key, Side]:
     """Each stream as the caller told of it; of others, what the masks tell."""
     names = names_of([streams_of(each.call) for each in stacks])
     examples = len(stacks[0].rows)
