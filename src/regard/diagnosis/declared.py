@@ -6,6 +6,8 @@ Whether attention ought to be causal is read here and nowhere guessed from what 
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from regard.tracing.sites import find_module
+
 Expectation = Literal["causal", "hard", "partial"]
 
 _LENGTHS = ("max_position_embeddings", "n_positions", "max_positions", "max_target_positions")
@@ -49,7 +51,7 @@ def causal_module(model: Any, site: str) -> bool | None:
     """What the attention module itself says of being causal; None where it says nothing."""
     path = site.partition("#")[0].partition("@")[0]
     try:
-        said = getattr(model.get_submodule(path), "is_causal", None)
+        said = getattr(find_module(model, path), "is_causal", None)
     except AttributeError:  # no model, or a site that is no module of it
         return None
     return said if isinstance(said, bool) else None

@@ -1,9 +1,17 @@
-"""Which module is running: the path of every site, read off the calls that are under way."""
+"""Which module is running: the path of every site, read off the calls that are under way.
+
+A site is called by the path of its module, such as `model.layers.5.self_attn`. A module whose
+paths would mean nothing to its user may name them otherwise: an attribute `site_names` maps the
+path of a module inside it to the name to show. Models that were converted from a checkpoint of
+transformers have it, so that their sites are called as in the model that the user knows:
+
+    model.site_names = {"decoder.layers.5.attention": "model.layers.5.self_attn", ...}
+"""
 
 import inspect
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from types import TracebackType
 from typing import Any
@@ -29,6 +37,7 @@ class Sites:
     def __init__(self, model: nn.Module) -> None:
         self._model, self._handles = model, list[Any]()
         self._places = dict[int, Place]()
+        self._site_names = dict[str, str]()  # the name to show, by the module's own path
         self._begins, self._scripts = list[nn.Module](), list[ScriptModule]()
         self.encoders: list[nn.TransformerEncoder] = []  # torch's own, with a fast path
         self._walk(model, 0, "", 0)
@@ -75,7 +84,7 @@ class Sites:
 
     def _name(self, module: nn.Module) -> str:
         if path := self._path(id(module)):
-            return path
+            return self._site_names.get(path, path)
         scripted = isinstance(module, ScriptModule)
         return str(module.original_name) if scripted else type(module).__name__
 
@@ -88,6 +97,8 @@ class Sites:
         """Note where each module is, once, in the order of `named_modules`; paths are for later."""
         here = id(module)
         self._places[here] = (above, name)
+        if "site_names" in vars(module):  # paths are made for these few modules only
+            self._site_names |= site_names_of(module, self._path(here))
         if isinstance(module, ScriptModule):  # those within are not run from here
             self._scripts.append(module)
             return
@@ -136,6 +147,23 @@ class Sites:
         if threading.get_ident() == self._thread:
             for note in self.scripted:
                 note(self._name(module), module, (*args, *kwargs.values()), output)
+
+
+def site_names_of(module: nn.Module, path: str = "") -> dict[str, str]:
+    """The names that a module at this path gives to sites inside it, by their own paths."""
+    # read off the instance: a lookup that fails costs far more in torch, for every module
+    site_names: Mapping[str, str] = vars(module).get("site_names") or {}
+    start = f"{path}." if path else ""
+    return {start + own_path: start + name for own_path, name in site_names.items()}
+
+
+def find_module(model: nn.Module, site: str) -> nn.Module:
+    """The module that attends at a site; an AttributeError if the model has none of that name."""
+    for path, module in model.named_modules():
+        for own_path, name in site_names_of(module, path).items():
+            if name == site:
+                return model.get_submodule(own_path)
+    return model.get_submodule(site)
 
 
 def running() -> Iterator[nn.Module]:

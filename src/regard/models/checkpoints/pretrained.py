@@ -17,6 +17,7 @@ from regard.models.checkpoints.files import Weights, read_json
 from regard.models.checkpoints.locations import folder_of
 from regard.models.checkpoints.parameter_mapping import Piece, fill, unfilled
 from regard.models.checkpoints.registry import class_named, names
+from regard.models.checkpoints.site_names import original_site_names
 from regard.models.config import Config
 from regard.models.generation import Settings
 from regard.models.tokenizers import Tokenizer
@@ -45,6 +46,9 @@ _IDS = ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id"
 class Pretrained(nn.Module):
     """A model with its configuration, its tokenizer (or None) and its way of generating.
 
+    `site_names` are the module paths that a converted checkpoint had before, by the paths here:
+    traces call its attention by them. Other models have none.
+
     A class of models names its `config_class`, is built from one, and is registered by
     `checkpoints.registry.register`.
     """
@@ -57,6 +61,7 @@ class Pretrained(nn.Module):
         super().__init__()
         self.tokenizer = None
         self.generation = Settings()
+        self.site_names: dict[str, str] = {}
 
     @classmethod
     def from_pretrained(
@@ -106,6 +111,8 @@ class Pretrained(nn.Module):
 
     def _write(self, folder: Path) -> None:
         config = {"class": type(self).__name__} | self.config.to_json()
+        if self.site_names:
+            config["site_names"] = self.site_names
         text = json.dumps(config, indent=2, ensure_ascii=False)
         (folder / "config.json").write_text(text + "\n", encoding="utf-8")
         (folder / "generation_config.json").write_text(self.generation.to_json(), encoding="utf-8")
@@ -144,8 +151,10 @@ def _lightened(model: Any, name: str | Path) -> Any:
 
 def _own(folder: Path, config: dict[str, Any], dtype: torch.dtype) -> Any:
     kind = class_named(str(config.pop("class")))
+    site_names = config.pop("site_names", {})
     with unfilled():
         model = kind(kind.config_class.from_json(config)).to(dtype)
+    model.site_names = site_names
     weights = Weights(folder)
     fill(model, (Piece(n, n, partial(weights.__getitem__, n)) for n in weights), folder)
     return model
@@ -161,6 +170,7 @@ def _foreign(folder: Path, config: dict[str, Any], dtype: torch.dtype) -> Any:
     ours = family.config(folder, config, weights)
     with unfilled():
         model = class_named("Transformer")(ours).to(dtype)
+    model.site_names = original_site_names(model, ours, family)
     fill(model, family.pieces(weights, ours), folder, family.theirs)
     return model
 

@@ -85,6 +85,7 @@ class Transformer(Pretrained):
         light = light.to(next(self.parameters()))
         quantise(self, light)
         light.tokenizer, light.generation = self.tokenizer, self.generation
+        light.site_names = self.site_names
         return light.eval()
 
     def forward(

@@ -93,7 +93,10 @@ class Reading:
 
 @dataclass(frozen=True)
 class Family:
-    """The checkpoints of one `model_type`: their architectures with our heads, and their names."""
+    """The checkpoints of one `model_type`: their architectures with our heads, and their names.
+
+    `modules` renames modules that transformers calls otherwise than its checkpoints do.
+    """
 
     heads: Mapping[str, str]
     prefix: str
@@ -101,6 +104,7 @@ class Family:
     settings: Callable[[Reading], dict[str, Any]]
     ignored: tuple[str, ...] = ()
     renamed: Mapping[str, str] | None = None
+    modules: tuple[Rule, ...] = ()
 
     def config(
         self, folder: Path, config: Mapping[str, Any], weights: Weights
@@ -131,6 +135,11 @@ class Family:
         """What the files call a parameter of ours."""
         found = (rule.inverse(name) for rule in self.rules)
         return next((each for each in found if each is not None), name)
+
+    def module_path(self, name: str) -> str:
+        """The path in transformers, without the prefix, of a module that checkpoints call so."""
+        matches = (rule.match(name) for rule in self.modules)
+        return next((paths[0] for paths in matches if paths), name)
 
     def _short(self, name: str) -> str:
         """The name without the prefix of the whole model, in today's words."""

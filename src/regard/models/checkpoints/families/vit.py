@@ -57,4 +57,11 @@ def _side(reading: Reading, key: str, default: int) -> int:
     return int(value)
 
 
-VIT = Family({"ViTForImageClassification": "classes", "ViTModel": "none"}, "vit.", RULES, _settings)
+VIT = Family(
+    {"ViTForImageClassification": "classes", "ViTModel": "none"},
+    "vit.",
+    RULES,
+    _settings,
+    # transformers 5 renames the modules while it loads, and checkpoints keep their old names
+    modules=(Rule("encoder.layer.*.attention.attention", "layers.*.attention"),),
+)
