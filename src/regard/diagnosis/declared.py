@@ -49,9 +49,11 @@ def writes_alone(model: Any) -> str | None:
 
 def causal_module(model: Any, site: str) -> bool | None:
     """What the attention module itself says of being causal; None where it says nothing."""
+    if model is None:
+        return None
     path = site.partition("#")[0].partition("@")[0]
     try:
         said = getattr(find_module(model, path), "is_causal", None)
-    except AttributeError:  # no model, or a site that is no module of it
+    except AttributeError:  # a site that is no module of the model
         return None
     return said if isinstance(said, bool) else None

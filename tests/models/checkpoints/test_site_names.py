@@ -1,4 +1,4 @@
-"""A converted checkpoint has the site names of the transformers model that it was converted from."""
+"""A converted checkpoint has the site names of the transformers model that it came from."""
 
 import pytest
 import torch
