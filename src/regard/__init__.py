@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Any
 from regard._version import __version__
 
 if TYPE_CHECKING:
-    from regard import attention, diagnosis, errors, masks, measures, models, studies, types
+    from regard import (
+        attention,
+        diagnosis,
+        errors,
+        loading,
+        masks,
+        measures,
+        models,
+        studies,
+        types,
+    )
     from regard.attention import (
         Choice,
         Explanation,
@@ -26,6 +36,7 @@ if TYPE_CHECKING:
     from regard.diagnosis import diagnose
     from regard.errors import RegardError
     from regard.kernels.observe.taps import register_tap
+    from regard.loading import LoadedModel, load
     from regard.models import Transformer, from_pretrained
     from regard.storage import load_trace, save_trace
     from regard.tracing import Keep, capture, watch
@@ -38,6 +49,7 @@ __all__ = [
     "Explanation",
     "Finding",
     "Keep",
+    "LoadedModel",
     "Mechanism",
     "MultiHeadAttention",
     "PositionalEncoding",
@@ -62,7 +74,9 @@ __all__ = [
     "heads",
     "heatmap",
     "highlight",
+    "load",
     "load_trace",
+    "loading",
     "masks",
     "measures",
     "models",
@@ -86,6 +100,8 @@ _ROOMS = {
     "Transformer": "regard.models",
     "capture": "regard.tracing",
     "watch": "regard.tracing",
+    "LoadedModel": "regard.loading",
+    "load": "regard.loading",
     "load_trace": "regard.storage",
     "from_pretrained": "regard.models",
     "register_tap": "regard.kernels.observe.taps",
@@ -104,6 +120,7 @@ _MODULES = (
     "attention",
     "diagnosis",
     "errors",
+    "loading",
     "masks",
     "measures",
     "models",

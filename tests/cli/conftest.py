@@ -10,6 +10,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from regard.cli import main
+from regard.loading import LoadedModel
+from regard.loading.abilities import abilities_of_native_model
 
 NEUTRAL = {"REGARD_LANG": None, "LANG": "C", "FORCE_COLOR": None, "TTY_COMPATIBLE": None}
 
@@ -37,3 +39,21 @@ def spawn() -> Callable[..., subprocess.Popen[str]]:
         )
 
     return start
+
+
+@pytest.fixture
+def serve(monkeypatch) -> Callable[..., dict[str, Any]]:
+    """Let every name be that of one model; the dict tells with what `regard.load` was called."""
+
+    def patch(model: Any) -> dict[str, Any]:
+        calls: dict[str, Any] = {}
+
+        def load(name: str, **settings: Any) -> LoadedModel:
+            calls.update(settings, name=name)
+            able = abilities_of_native_model(model)._asdict()
+            return LoadedModel(name, model, model.tokenizer, native=True, **able)
+
+        monkeypatch.setattr("regard.cli.work.writing.load", load)
+        return calls
+
+    return patch

@@ -4,6 +4,7 @@ import re
 import pytest
 from click.testing import CliRunner
 
+from loading import checkpoints
 from models.generation.scripted_models import EOS, Letters, Reciter, Scribe
 from regard.cli import main
 
@@ -17,8 +18,8 @@ class Poet(Reciter):
 
 
 @pytest.fixture
-def poet(monkeypatch):
-    monkeypatch.setattr("regard.cli.work.writing.from_pretrained", lambda name, **_: Poet())
+def poet(serve):
+    return serve(Poet())
 
 
 @pytest.fixture
@@ -99,9 +100,8 @@ def test_without_a_shipped_model_one_must_be_named(run, monkeypatch):
     assert (result.exit_code, "name a model: regard generate --model" in result.stderr) == (2, True)
 
 
-def test_a_model_that_translates_is_sent_to_the_other_command(run, monkeypatch):
-    scribe = Scribe(reads_source=True)
-    monkeypatch.setattr("regard.cli.work.writing.from_pretrained", lambda name, **_: scribe)
+def test_a_model_that_translates_is_sent_to_the_other_command(run, serve):
+    serve(Scribe(reads_source=True))
     result = run("generate", "one", "--model", "m")
     assert (result.exit_code, result.stderr) == (2, "regard: m translates; use regard translate\n")
 
@@ -116,11 +116,15 @@ def test_what_is_written_can_go_to_a_file(write, tmp_path):
     assert json.loads(path.read_text("utf-8"))["texts"][0]["text"] == "The 世界 goes on."
 
 
-def test_the_shipped_teller_is_the_usual_one_where_there_is_one(run, monkeypatch):
-    asked = []
+def test_the_shipped_teller_is_the_usual_one_where_there_is_one(run, poet, monkeypatch):
     monkeypatch.setattr("regard.cli.work.writing.shipped", lambda: ("stories",))
-    monkeypatch.setattr(
-        "regard.cli.work.writing.from_pretrained", lambda name, **_: asked.append(name) or Poet()
-    )
     assert run("generate", "The").stdout == "The 世界 goes on.\n"
-    assert asked == ["stories"]
+    assert poet["name"] == "stories"
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_model_of_transformers_is_sent_to_the_commands_that_take_it(run, tmp_path):
+    result = run("generate", "one", "--model", checkpoints.foreign("causal", tmp_path / "m"))
+    assert result.exit_code == 2
+    assert "is a GPTNeoXForCausalLM of transformers, which regard look, diagnose" in result.stderr
+    assert len(result.stderr.splitlines()) == 1

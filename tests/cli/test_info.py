@@ -3,7 +3,7 @@ import json
 import pytest
 import torch
 
-from cli import checkpoints
+from loading import checkpoints
 from regard.storage import save_trace
 from regard.types import Gap, Trace
 from traces import a_trace
@@ -59,7 +59,7 @@ def test_a_shipped_name_is_a_model_too(run):
 
 def test_a_cached_name_is_a_model_too(run, tmp_path, monkeypatch):
     checkpoints.a_teller(tmp_path / "m")
-    monkeypatch.setattr("regard.cli.work.info.cached", lambda: {"a/b": tmp_path / "m"})
+    monkeypatch.setattr("regard.cli.work.info.cached_models", lambda: {"a/b": tmp_path / "m"})
     assert json.loads(run("info", "a/b", "--json").stdout)["name"] == "a/b"
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from cli import checkpoints
+from loading import checkpoints
 from regard.cli import main
 from regard.storage import load_trace, save_trace
 from regard.types import AttentionMap, Axis, Summary, Tokens, Trace

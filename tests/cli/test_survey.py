@@ -3,6 +3,7 @@ import signal
 
 import pytest
 
+from loading import checkpoints
 from regard.cli.lazy import Lazy
 from regard.cli.program import COMMANDS
 from regard.studies.survey.files import load_survey
@@ -109,3 +110,13 @@ def test_a_model_without_a_tokenizer_is_refused(survey, folder):
     for name in ("config.json", "model.safetensors", "generation_config.json"):
         (bare / name).write_bytes((folder / "reader" / name).read_bytes())
     assert "has no tokenizer" in survey("bare", "texts.txt").stderr
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_model_of_transformers_is_surveyed_like_one_of_ours(run, folder, tmp_path):
+    place = checkpoints.foreign("causal", tmp_path / "neox")
+    result = run("survey", place, str(folder / "texts.txt"), "--json", "--limit", "3")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert {head["site"] for head in json.loads(result.stdout)["heads"]} == {
+        f"gpt_neox.layers.{layer}.attention" for layer in range(2)
+    }

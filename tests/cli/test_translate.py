@@ -33,8 +33,8 @@ class Echo(Scribe):
 
 
 @pytest.fixture
-def echo(monkeypatch):
-    monkeypatch.setattr("regard.cli.work.writing.from_pretrained", lambda name, **_: Echo())
+def echo(serve):
+    return serve(Echo())
 
 
 @pytest.fixture
@@ -121,8 +121,8 @@ def test_a_folder_that_is_not_there_is_said_to_be_so(run, tmp_path):
     assert "no folder" in result.stderr
 
 
-def test_a_model_that_continues_texts_is_sent_to_the_other_command(run, monkeypatch):
-    monkeypatch.setattr("regard.cli.work.writing.from_pretrained", lambda name, **_: Scribe())
+def test_a_model_that_continues_texts_is_sent_to_the_other_command(run, serve):
+    serve(Scribe())
     result = run("translate", "one", "--model", "m")
     assert (result.exit_code, result.stderr) == (
         2,
@@ -130,10 +130,8 @@ def test_a_model_that_continues_texts_is_sent_to_the_other_command(run, monkeypa
     )
 
 
-def test_a_model_without_a_tokenizer_is_refused(run, monkeypatch):
-    monkeypatch.setattr(
-        "regard.cli.work.writing.from_pretrained", lambda name, **_: Scribe(reads_source=True)
-    )
+def test_a_model_without_a_tokenizer_is_refused(run, serve):
+    serve(Scribe(reads_source=True))
     result = run("translate", "one", "--model", "m")
     assert (result.exit_code, "m has no tokenizer" in result.stderr) == (2, True)
 
@@ -175,16 +173,11 @@ def test_an_interruption_leaves_what_is_done(translate, monkeypatch, tmp_path):
     assert result.stderr.strip() == "regard: interrupted"
 
 
-def test_eight_bits_are_asked_of_the_model(run, monkeypatch):
-    asked = {}
-
-    def loaded(name, **settings):
-        asked.update(settings)
-        return Echo()
-
-    monkeypatch.setattr("regard.cli.work.writing.from_pretrained", loaded)
-    assert run("translate", "--model", "m", "--int8", "one").stdout == "ONE\n"
-    assert asked == {"precision": "int8"}
+def test_eight_bits_are_asked_of_the_model(translate, echo):
+    assert translate("--int8", "one").stdout == "ONE\n"
+    assert (echo["precision"], echo["device"]) == ("int8", None)
+    translate("one")
+    assert echo["precision"] is None
 
 
 def test_what_is_written_can_go_to_a_file(translate, tmp_path):
@@ -204,15 +197,14 @@ def test_quiet_tells_no_progress(translate, tmp_path, monkeypatch):
     assert (result.stdout, result.stderr) == ("ONE\n" * 40, "")
 
 
-def test_a_model_that_sees_is_no_translator(run, monkeypatch):
-    model = Captioner(vocab=11, d_embed=3, hidden=5, widths=(2,))
-    monkeypatch.setattr("regard.cli.work.writing.from_pretrained", lambda name, **_: model)
+def test_a_model_that_sees_is_no_translator(run, serve):
+    serve(Captioner(vocab=11, d_embed=3, hidden=5, widths=(2,)))
     result = run("translate", "one", "--model", "m")
     assert (result.exit_code, "m writes no texts" in result.stderr) == (2, True)
 
 
 def test_eight_bits_are_for_the_cpu(run, monkeypatch):
     elsewhere = torch.device("meta")
-    monkeypatch.setattr("regard.cli.work.writing.device_of", lambda name: elsewhere)
+    monkeypatch.setattr("regard.loading.loaded_model.find_device", lambda name: elsewhere)
     result = run("translate", "one", "--model", "m", "--int8")
     assert (result.exit_code, "--int8 is for the CPU" in result.stderr) == (2, True)

@@ -3,27 +3,13 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from regard.diagnosis.declared import by_mechanism, causal_module, trained_length, writes_alone
+from regard.diagnosis.declared import by_mechanism, causal_module, writes_alone
 
 
 class ToyForCausalLM(torch.nn.Module):
     def __init__(self, **config):
         super().__init__()
         self.config = SimpleNamespace(**config)
-
-
-@pytest.mark.parametrize(
-    ("config", "length"),
-    [
-        ({"n_positions": 5}, 5),
-        ({"max_position_embeddings": 7}, 7),
-        ({"text_config": SimpleNamespace(max_positions=11)}, 11),
-        ({"n_positions": None}, None),
-        ({}, None),
-    ],
-)
-def test_the_length_is_what_a_config_tells(config, length):
-    assert trained_length(SimpleNamespace(**config)) == length
 
 
 @pytest.mark.parametrize(

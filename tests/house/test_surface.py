@@ -16,6 +16,7 @@ LISTED = [
     "regard.diagnosis",
     "regard.errors",
     "regard.kernels.observe",
+    "regard.loading",
     "regard.masks",
     "regard.measures",
     "regard.models",

@@ -10,22 +10,11 @@ from regard.tracing.sites import find_module
 
 Expectation = Literal["causal", "hard", "partial"]
 
-_LENGTHS = ("max_position_embeddings", "n_positions", "max_positions", "max_target_positions")
 _WRITERS = ("ForCausalLM", "LMHeadModel")
 _MECHANISMS: Mapping[Expectation, tuple[str, ...]] = {
     "hard": ("hard", "straight-through"),
     "partial": ("local-p",),  # a Gaussian after the softmax (Luong et al. 2015, eq. 10)
 }
-
-
-def trained_length(config: Any) -> int | None:
-    """How many positions a model was made for; None where its config does not tell."""
-    for each in (config, getattr(config, "text_config", None)):
-        for name in _LENGTHS:
-            found = getattr(each, name, None)
-            if isinstance(found, int) and found > 0:
-                return found
-    return None
 
 
 def by_mechanism(config: Any, expectation: Expectation) -> bool:

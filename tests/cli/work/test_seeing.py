@@ -1,6 +1,6 @@
 import pytest
 
-from cli import checkpoints
+from loading import checkpoints
 from regard.cli.work.seeing import is_file, is_trace, looked
 from regard.errors import InputError
 from regard.storage import save_trace

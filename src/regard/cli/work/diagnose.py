@@ -13,11 +13,12 @@ from rich.console import Console
 
 from regard.cli.output import as_text
 from regard.cli.work.inputs import texts_of
-from regard.cli.work.loading import Loaded, brief, load
 from regard.cli.work.patience import Patience
 from regard.cli.work.seeing import is_trace
 from regard.diagnosis import CHECKS, diagnose
 from regard.errors import FileError, InputError, RegardError
+from regard.loading import LoadedModel, load
+from regard.loading.loaded_model import first_line
 from regard.storage import load_trace
 from regard.text import say
 from regard.tracing import capture
@@ -62,7 +63,7 @@ class Patient:
 
     name: str
     traces: Sequence[Trace]
-    loaded: Loaded | None = None
+    loaded: LoadedModel | None = None
     texts: Sequence[str] = ()
 
 
@@ -110,14 +111,13 @@ def _captured(
 ) -> Patient:
     lines = [text for text in texts_of(given, asked["file"]) if text.strip()]
     texts = lines[: asked["limit"]]
-    loaded = load(model, asked["device"], quiet=asked["quiet"])
-    if loaded.sees or loaded.processor is None:
+    loaded = load(model, device=asked["device"], progress=not asked["quiet"])
+    if loaded.sees:
         raise InputError(
             f"{model} looks at pictures; regard diagnose reads texts, or traces that regard look "
             "--out FILE.trace wrote"
-            if loaded.sees
-            else f"{model} has no tokenizer: a folder with one holds tokenizer.json"
         )
+    loaded.tokenizer  # noqa: B018  refuses a model without one
     traces = list[Trace]()
     together = 1 if loaded.translates else _BATCH
     for start in range(0, len(texts), together):
@@ -126,16 +126,18 @@ def _captured(
     return Patient(model, traces, loaded, texts)
 
 
-def _read(loaded: Loaded, texts: list[str]) -> list[Trace]:
+def _read(loaded: LoadedModel, texts: list[str]) -> list[Trace]:
     plan = True if loaded.translates else None
     try:
         return capture(loaded.model, loaded.processor, texts, generate=plan)
     except RegardError:
         raise
     except Exception as error:
-        if loaded.ours:
+        if loaded.native:
             raise
-        raise InputError(f"{loaded.name} cannot run on these texts ({brief(error)})") from error
+        raise InputError(
+            f"{loaded.name} cannot run on these texts ({first_line(error)})"
+        ) from error
 
 
 def _teller(patience: Patience, names: Sequence[str], lang: str) -> Any:
@@ -168,7 +170,7 @@ def _print(
     console.print(report(patient.traces, told, language=lang))
     for line in _ending(findings, told, ran, lang):
         console.print(line, markup=False, highlight=False)
-    if patient.loaded is not None and patient.loaded.ours and any(each.call for each in told):
+    if patient.loaded is not None and patient.loaded.native and any(each.call for each in told):
         console.print(_say("python", lang, name=patient.name), markup=False, highlight=False)
 
 

@@ -8,11 +8,10 @@ from typing import Any
 
 from regard.cli.output import as_text, write_lines
 from regard.cli.work.bar import progress
-from regard.cli.work.devices import device_of
-from regard.cli.work.kinds import sees, writes
 from regard.cli.work.scores import Scores, shown
+from regard.cli.work.writing import native_writer
 from regard.errors import InputError
-from regard.models import from_pretrained
+from regard.loading import load
 from regard.studies import Sentence, align, read_sentences
 from regard.training.corpora import Pair, barred, pairs, texts
 from regard.training.evaluate import evaluate as score
@@ -21,16 +20,9 @@ from regard.training.evaluate import evaluate_texts
 
 def run(model: str, data: Path, lang: str, as_json: bool, **asked: Any) -> None:
     """Score the model and print the numbers."""
-    place = device_of(asked["device"])
-    scorer = from_pretrained(model)
-    if not writes(scorer) or sees(scorer):
-        raise InputError(f"{model} writes no texts, so that there is nothing to score")
-    if scorer.tokenizer is None:
-        raise InputError(f"{model} has no tokenizer: a folder with one holds tokenizer.json")
-    scorer = scorer.to(place)
-    found = (
-        _translator(scorer, data, asked) if scorer.reads_source else _teller(scorer, data, asked)
-    )
+    loaded = native_writer(load(model, device=asked["device"]), "evaluate")
+    measure = _translator if loaded.translates else _teller
+    found = measure(loaded.model, data, asked)
     write_lines([as_text(found.record()) if as_json else shown(found, lang)], asked["out"])
 
 

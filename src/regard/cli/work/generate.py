@@ -12,10 +12,10 @@ from regard.cli.work.writing import (
     Answer,
     Progress,
     in_options,
+    load_writer,
     printed,
     settings_of,
     usual,
-    writer_of,
 )
 from regard.models.generation import generate as write
 from regard.models.generation import stream
@@ -37,7 +37,7 @@ def run(
     progress = Progress(len(texts), asked.pop("lang"), asked.pop("quiet"))
     light, device = asked.pop("int8"), asked.pop("device")
     with in_options():
-        writer = writer_of(name, reads_source=False, int8=light, device=device)
+        writer = load_writer(name, translates=False, int8=light, device=device).model
         settings = settings_of(asked)
         asks = writer.generation.updated(**settings)
         if out is None and not as_json and asks.num_beams == asks.num_return_sequences == 1:

@@ -7,13 +7,13 @@ import click
 from rich.console import Console
 
 from regard.cli.output import as_text
-from regard.cli.work.cache import cached
 from regard.cli.work.models import columns, portrayed, size_of
-from regard.cli.work.portraits import is_model, portrait
 from regard.cli.work.record import record
 from regard.cli.work.seeing import is_trace
 from regard.cli.work.words import printable
 from regard.errors import FileError
+from regard.loading import cached_models, describe_model
+from regard.loading.descriptions import is_model_folder
 from regard.models import shipped
 from regard.models.checkpoints.locations import folder_of
 from regard.storage import load_trace
@@ -49,9 +49,9 @@ def run(file: str, lang: str, as_json: bool) -> None:
         else:
             console.print(columns(_lines(trace, path, size, lang == "zh")))
         return
-    found = portrait(folder, file if not path.exists() else None)
+    found = describe_model(folder, file if not path.exists() else None)
     if as_json:
-        click.echo(as_text(found.record(), indent=2))
+        click.echo(as_text(found.to_json(), indent=2))
     else:
         console.print(portrayed(found, lang))
 
@@ -61,10 +61,10 @@ def _folder(file: str, path: Path) -> Path | None:
     if path.is_dir():
         return path
     if path.is_file():
-        return path.parent if is_model(path.parent) else None
+        return path.parent if is_model_folder(path.parent) else None
     if file in shipped():
         return folder_of(file)
-    known = cached()
+    known = cached_models()
     if file in known:
         return known[file]
     names = ", ".join([*shipped(), *known])

@@ -10,8 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from regard.cli.output import as_text
-from regard.cli.work.cache import cached
-from regard.cli.work.portraits import Portrait, models_in, portrait
+from regard.loading import ModelDescription, cached_models, describe_model, find_models
 from regard.models import shipped
 from regard.models.checkpoints.locations import folder_of
 
@@ -48,14 +47,14 @@ _UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 def run(folder: Path | None, lang: str, as_json: bool) -> None:
     """Print what is here."""
     if folder is not None:
-        found = {"": [portrait(each) for each in models_in(folder.expanduser())]}
+        found = {"": [describe_model(each) for each in find_models(folder.expanduser())]}
     else:
         found = {
-            "shipped": [portrait(folder_of(name), name) for name in shipped()],
-            "cached": [portrait(place, name) for name, place in cached().items()],
+            "shipped": [describe_model(folder_of(name), name) for name in shipped()],
+            "cached": [describe_model(place, name) for name, place in cached_models().items()],
         }
     if as_json:
-        records = {part: [each.record() for each in some] for part, some in found.items()}
+        records = {part: [each.to_json() for each in some] for part, some in found.items()}
         click.echo(as_text(records.get("", records), indent=2))
         return
     console = Console(highlight=False)
@@ -63,7 +62,7 @@ def run(folder: Path | None, lang: str, as_json: bool) -> None:
         console.print(part)
 
 
-def _parts(found: dict[str, list[Portrait]], lang: str) -> Iterator[RenderableType]:
+def _parts(found: dict[str, list[ModelDescription]], lang: str) -> Iterator[RenderableType]:
     for part, some in found.items():
         if part:
             yield Text(said(part, lang), style="bold")
@@ -78,7 +77,7 @@ def said(word: str, lang: str) -> str:
     return _WORDS[word][lang == "zh"] if word in _WORDS else word
 
 
-def portrayed(each: Portrait, lang: str) -> Table:
+def portrayed(each: ModelDescription, lang: str) -> Table:
     """All that is known of one model, a line each."""
     facts = {
         "name": each.name,
@@ -107,7 +106,7 @@ def columns(rows: Iterable[tuple[str, str]]) -> Table:
     return table
 
 
-def _table(some: Sequence[Portrait], lang: str) -> Table:
+def _table(some: Sequence[ModelDescription], lang: str) -> Table:
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 0, 0, 1))
     for name in _COLUMNS:
         right = name in ("parameters", "size")

@@ -8,10 +8,10 @@ import click
 import torch
 
 from regard.cli.work.inputs import text_of
-from regard.cli.work.loading import Loaded, brief, load
-from regard.cli.work.pictures import is_picture, read_picture, shown
 from regard.cli.work.writing import usual
 from regard.errors import FileError, InputError, RegardError
+from regard.loading import LoadedModel, is_picture, load, page_picture, read_picture
+from regard.loading.loaded_model import first_line
 from regard.storage import load_trace
 from regard.storage.layout import LENGTH, MAGIC
 from regard.tracing import capture
@@ -57,13 +57,15 @@ def looked(text: str | None, model: str | None, asked: dict[str, Any]) -> Seen:
     if asked["seed"] is not None:
         torch.manual_seed(asked["seed"])
     if text is not None and is_file(text) and is_picture(Path(text)):
-        return _at_picture(Path(text), load(name, asked["device"], quiet=asked["quiet"]), asked)
+        return _at_picture(
+            Path(text), load(name, device=asked["device"], progress=not asked["quiet"]), asked
+        )
     if text is not None and is_file(text) and Path(text).suffix:
         raise InputError(f"{text} is a file; to read it: --file {text}")
     if text is not None and _is_name(text):
         raise FileError(f"there is no file {text}; name one that is there, or give a text")
     told = text_of(text, asked["file"])
-    loaded = load(name, asked["device"], quiet=asked["quiet"])
+    loaded = load(name, device=asked["device"], progress=not asked["quiet"])
     if loaded.sees:
         raise InputError(f"{name} looks at pictures; give the path of one, got {_quoted(told)}")
     return _at_text(told, loaded, asked)
@@ -87,7 +89,7 @@ def _is_name(text: str) -> bool:
     return text.lower().endswith(_NAMES) and not any(map(str.isspace, text))
 
 
-def _at_picture(path: Path, loaded: Loaded, asked: dict[str, Any]) -> Seen:
+def _at_picture(path: Path, loaded: LoadedModel, asked: dict[str, Any]) -> Seen:
     if not loaded.sees:
         raise InputError(
             f"{loaded.name} reads texts, not pictures; name one that sees with --model"
@@ -99,23 +101,19 @@ def _at_picture(path: Path, loaded: Loaded, asked: dict[str, Any]) -> Seen:
         )
     plan = _settings(loaded, asked) or True if loaded.translates else None
     trace = _captured(loaded, read_picture(path), plan)
-    return Seen(trace, str(path), loaded.name, shown(path, loaded.processor))
+    return Seen(trace, str(path), loaded.name, page_picture(path, loaded.processor))
 
 
-def _at_text(text: str, loaded: Loaded, asked: dict[str, Any]) -> Seen:
-    if loaded.processor is None:
-        raise InputError(f"{loaded.name} has no tokenizer: a folder with one holds tokenizer.json")
+def _at_text(text: str, loaded: LoadedModel, asked: dict[str, Any]) -> Seen:
     text, count = _fitting(text, loaded, asked)
     trace = _captured(loaded, text, _plan(loaded, count, asked))
-    layer = getattr(getattr(loaded.model, "config", None), "alignment_layer", None)
-    return Seen(trace, text, loaded.name, usual_layer=layer if loaded.translates else None)
+    return Seen(trace, text, loaded.name, usual_layer=loaded.alignment_layer)
 
 
-def _fitting(text: str, loaded: Loaded, asked: dict[str, Any]) -> tuple[str, int]:
+def _fitting(text: str, loaded: LoadedModel, asked: dict[str, Any]) -> tuple[str, int]:
     """The text, or so much of it as --limit says, and its tokens; refused where it is too long."""
-    tokenizer = getattr(loaded.processor, "tokenizer", None) or loaded.processor
-    source = getattr(tokenizer, "source", tokenizer)
-    limit, most = asked["limit"], loaded.context
+    source = getattr(loaded.tokenizer, "source", loaded.tokenizer)
+    limit, most = asked["limit"], loaded.context_length
     count = len(source(text)["input_ids"])
     if limit is not None and limit < count:
         text, count = _cut(text, source, limit)
@@ -140,13 +138,13 @@ def _cut(text: str, source: Any, limit: int) -> tuple[str, int]:
     raise InputError(f"--limit {limit} leaves no text; give more tokens")
 
 
-def _settings(loaded: Loaded, asked: dict[str, Any]) -> dict[str, Any]:
+def _settings(loaded: LoadedModel, asked: dict[str, Any]) -> dict[str, Any]:
     found = {} if asked["beam"] is None else {"num_beams": asked["beam"]}
     # ours draw from a seed of their own, others from torch's
-    return found | ({"seed": asked["seed"]} if asked["seed"] is not None and loaded.ours else {})
+    return found | ({"seed": asked["seed"]} if asked["seed"] is not None and loaded.native else {})
 
 
-def _plan(loaded: Loaded, count: int, asked: dict[str, Any]) -> dict[str, Any] | bool | None:
+def _plan(loaded: LoadedModel, count: int, asked: dict[str, Any]) -> dict[str, Any] | bool | None:
     """The settings to generate with; None where the text is only read."""
     plan = _settings(loaded, asked)
     if loaded.translates:
@@ -154,18 +152,18 @@ def _plan(loaded: Loaded, count: int, asked: dict[str, Any]) -> dict[str, Any] |
             plan["max_new_tokens"] = asked["new"]
         return plan or True
     new = asked["new"] if asked["new"] is not None else 0 if asked["file"] else _NEW
-    if loaded.context is not None:
-        new = min(new, loaded.context - count)
+    if loaded.context_length is not None:
+        new = min(new, loaded.context_length - count)
     return plan | {"max_new_tokens": new} if loaded.continues and new > 0 else None
 
 
-def _captured(loaded: Loaded, given: Any, plan: dict[str, Any] | bool | None) -> Trace:
+def _captured(loaded: LoadedModel, given: Any, plan: dict[str, Any] | bool | None) -> Trace:
     try:
         trace: Trace = capture(loaded.model, loaded.processor, given, generate=plan)
     except RegardError:
         raise
     except Exception as error:
-        if loaded.ours:
+        if loaded.native:
             raise
-        raise InputError(f"{loaded.name} cannot run on this input ({brief(error)})") from error
+        raise InputError(f"{loaded.name} cannot run on this input ({first_line(error)})") from error
     return trace

@@ -9,10 +9,9 @@ from rich.console import Console
 from regard.cli.output import as_text
 from regard.cli.work.bar import Bar, progress
 from regard.cli.work.corpus import Corpus
-from regard.cli.work.devices import device_of
 from regard.cli.work.surveyed import page, printed, record, say
 from regard.errors import InputError
-from regard.models import from_pretrained
+from regard.loading import find_device, load
 from regard.studies.survey.files import SUFFIXES, save_survey
 from regard.studies.survey.run import survey, takes_pairs
 from regard.studies.survey.table import Survey
@@ -26,12 +25,13 @@ _STATE = ".state"  # what the name of a survey under way ends with
 def run(model: str, corpus: Path, outs: tuple[Path, ...], **asked: Any) -> None:
     """Survey the model, and write the table or print it."""
     _check(outs)
-    network = from_pretrained(model)
-    if network.tokenizer is None:
-        raise InputError(f"{model} has no tokenizer: a folder with one holds tokenizer.json")
-    texts = Corpus(corpus, takes_pairs(network), asked["paragraphs"], asked["limit"])
-    with world(str(device_of(asked["device"]))) as ranks:
-        work = _Work(network.to(ranks.device), texts, ranks, asked)
+    device = find_device(asked["device"])
+    # under torchrun each process moves the model to its own device below
+    loaded = load(model, device="cpu")
+    tokenizer = loaded.tokenizer
+    texts = Corpus(corpus, takes_pairs(loaded.model), asked["paragraphs"], asked["limit"])
+    with world(str(device)) as ranks:
+        work = _Work(loaded.model.to(ranks.device), tokenizer, texts, ranks, asked)
         found = work.surveyed(outs[0] if outs else None)
         if not ranks.first:
             return
@@ -77,8 +77,11 @@ def _tell(found: Survey, model: str, outs: tuple[Path, ...], asked: dict[str, An
 class _Work:
     """A survey with its progress in the terminal, which Ctrl-C ends after the texts at hand."""
 
-    def __init__(self, network: Any, texts: Corpus, ranks: World, asked: dict[str, Any]) -> None:
-        self.network, self.texts, self.ranks, self.asked = network, texts, ranks, asked
+    def __init__(
+        self, network: Any, tokenizer: Any, texts: Corpus, ranks: World, asked: dict[str, Any]
+    ) -> None:
+        self.network, self.tokenizer = network, tokenizer
+        self.texts, self.ranks, self.asked = texts, ranks, asked
         self.signals: list[int] = []
         self.done = 0
 
@@ -91,7 +94,7 @@ class _Work:
             try:
                 return survey(
                     self.network,
-                    self.network.tokenizer,
+                    self.tokenizer,
                     self.texts,
                     batch=self.asked["batch"],
                     longest=self.asked["longest"],

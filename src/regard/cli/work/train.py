@@ -12,8 +12,8 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from regard.cli.output import as_text
-from regard.cli.work.devices import device_of
 from regard.errors import InputError
+from regard.loading import find_device
 from regard.training.events import Ended, Evaluated, Event, Started, Stepped
 from regard.training.logs import JsonLines, TensorBoard
 from regard.training.recipe_file import load_recipe
@@ -42,7 +42,7 @@ def run(
     recipe: Path, changes: tuple[str, ...], seed: int | None, tensorboard: bool, **asked: Any
 ) -> None:
     """Follow the recipe, and say how it ended."""
-    device = None if asked["device"] is None else str(device_of(asked["device"]))
+    device = None if asked["device"] is None else str(find_device(asked["device"]))
     chance = {} if seed is None else {"seed": seed}
     plan = load_recipe(recipe, **dict(map(_change, changes)) | chance)
     callbacks: list[Any] = [JsonLines(plan.folder / "log.jsonl")]

@@ -10,10 +10,10 @@ from regard.cli.work.writing import (
     Answer,
     Progress,
     in_options,
+    load_writer,
     printed,
     settings_of,
     usual,
-    writer_of,
 )
 from regard.models.generation import generate
 
@@ -35,7 +35,7 @@ def run(
     progress = Progress(len(sources), asked.pop("lang"), asked.pop("quiet"))
     light, device = asked.pop("int8"), asked.pop("device")
     with in_options():
-        translator = writer_of(name, reads_source=True, int8=light, device=device)
+        translator = load_writer(name, translates=True, int8=light, device=device).model
         found = _all(translator, sources, settings_of(asked), progress)
         write_lines((_line(*each, as_json=as_json) for each in found), out)
 

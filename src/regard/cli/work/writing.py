@@ -6,16 +6,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import monotonic
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import click
 
 from regard.cli.language import say
-from regard.cli.work.devices import device_of
-from regard.cli.work.kinds import sees, writes
 from regard.cli.work.patience import PATIENCE
 from regard.errors import InputError
-from regard.models import from_pretrained, shipped
+from regard.loading import LoadedModel, load
+from regard.models import shipped
 
 _PAUSE = 0.5  # seconds between two of its lines
 _NAMES = {
@@ -38,6 +37,11 @@ _OPTIONS = {
     "repetition_penalty": "--repetition-penalty",
     "temperature": "--temperature",
 }
+_IN_PYTHON = {
+    'with precision="float"': "without --int8",
+    'precision="int8"': "--int8",
+    'device="cpu"': "--device cpu",
+}
 _SETTING = re.compile(rf"\b({'|'.join(_OPTIONS)})(?:=(True|[\w.]+))?")
 
 
@@ -48,7 +52,9 @@ def in_options() -> Iterator[None]:
         yield
     except InputError as error:
         said = _SETTING.sub(_option, str(error))
-        raise InputError(said.replace('with precision="float"', "without --int8")) from error
+        for python, option in _IN_PYTHON.items():
+            said = said.replace(python, option)
+        raise InputError(said) from error
 
 
 def _option(found: re.Match[str]) -> str:
@@ -91,27 +97,39 @@ def usual(name: str | None, command: str, shipped_for_it: str) -> str:
     return shipped_for_it
 
 
-def writer_of(name: str, *, reads_source: bool, int8: bool, device: str | None) -> Any:
-    """The model of this name, if it is of the kind that the command needs."""
-    place = device_of(device)
-    if int8 and place.type != "cpu":
-        raise InputError(f"--int8 is for the CPU; give --device cpu, got {place}")
-    model = from_pretrained(name, precision="int8" if int8 else "float")
-    _check(model, name, reads_source=reads_source)
-    return model if place.type == "cpu" else model.to(place)
+def load_writer(
+    name: str, *, translates: bool, int8: bool, device: str | None, quiet: bool = True
+) -> LoadedModel:
+    """Load a model of the kind that the command needs: one that translates, or that continues."""
+    precision: Literal["int8"] | None = "int8" if int8 else None
+    command = "translate" if translates else "generate"
+    loaded = native_writer(
+        load(name, device=device, precision=precision, progress=not quiet), command
+    )
+    if loaded.translates is not translates:
+        does, other = (
+            ("translates", "translate") if loaded.translates else ("continues texts", "generate")
+        )
+        raise InputError(f"{name} {does}; use regard {other}")
+    loaded.tokenizer  # noqa: B018  refuses a model without one
+    return loaded
 
 
-def _check(model: Any, name: str, *, reads_source: bool) -> None:
-    if not writes(model) or sees(model):
-        raise InputError(f"{name} writes no texts; regard look shows where it looks")
-    if model.reads_source is not reads_source:
-        does, command = _OTHER[model.reads_source]
-        raise InputError(f"{name} {does}; use regard {command}")
-    if model.tokenizer is None:
-        raise InputError(f"{name} has no tokenizer: a folder with one holds tokenizer.json")
-
-
-_OTHER = {True: ("translates", "translate"), False: ("continues texts", "generate")}
+def native_writer(loaded: LoadedModel, command: str) -> LoadedModel:
+    """The model itself; refused unless it writes texts by regard's own decoding."""
+    if not (loaded.translates or loaded.continues) or loaded.sees:
+        raise InputError(
+            f"{loaded.name} writes no texts, so that there is nothing to score"
+            if command == "evaluate"
+            else f"{loaded.name} writes no texts; regard look shows where it looks"
+        )
+    if not loaded.native:
+        raise InputError(
+            f"regard {command} takes architectures that regard's own classes load; {loaded.name} "
+            f"is a {type(loaded.model).__name__} of transformers, which regard look, diagnose and "
+            "survey take"
+        )
+    return loaded
 
 
 @dataclass

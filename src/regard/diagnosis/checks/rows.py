@@ -6,10 +6,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard.configs import context_length
 from regard.diagnosis.check import Hit, entry
 from regard.diagnosis.checks.heads import resting, told_of
 from regard.diagnosis.checks.hits import head_hits
-from regard.diagnosis.declared import trained_length
 from regard.diagnosis.evidence import Evidence, Series, Site
 from regard.diagnosis.limits import LIMITS, Limit
 from regard.measures.soundness import Soundness, mass_on, soundness
@@ -135,7 +135,7 @@ def _one_hot(evidence: Evidence, limit: Limit) -> Iterator[Hit]:
 
 def _too_long(evidence: Evidence, limit: Limit) -> Iterator[Hit]:
     """The trace with the most positions, if these are more than the model was made for."""
-    most = trained_length(evidence.config)
+    most = context_length(evidence.config)
     lengths = [max(map(len, trace.streams.values()), default=0) for trace in evidence.traces]
     value = max(lengths)
     if most is not None and value > limit.value * most:

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from regard.configs import context_length
 from regard.errors import InputError
 from regard.tracing.inputs.encodings import Text
 from regard.tracing.inputs.reader import Kind
@@ -14,9 +15,6 @@ from regard.tracing.inputs.runner import Batch, Run, at_rest, in_range
 from regard.tracing.statistics.collect import Tallied, tally
 from regard.tracing.statistics.streams import TokenKinds
 from regard.tracing.statistics.texts import Kinds, Row, Texts, padded
-
-_LIMITS = ("max_position_embeddings", "n_positions", "max_positions")  # what configs call it
-_ANY = 1 << 20  # tokenizers that know no limit tell a number beyond all texts
 
 
 @dataclass(frozen=True)
@@ -55,7 +53,9 @@ class Passes(Run):
     def __init__(
         self, model: nn.Module, tokenizer: Any, kinds: Kinds, *, tokens: int, longest: int | None
     ) -> None:
-        self.longest = _longest(model, tokenizer) if longest is None else longest
+        if longest is None:
+            longest = context_length(getattr(model, "config", None), tokenizer)
+        self.longest = longest
         super().__init__(model, Texts(tokenizer, kinds, self.longest), None, {})
         self._tokens, self._kinds = tokens, kinds
 
@@ -148,12 +148,3 @@ def _group(examples: Sequence[_Example]) -> Group:
     kind: Kind = "pair" if isinstance(sources[0], tuple) else "text"
     cut = sum(any(row.cut for row in each.rows) for each in examples)
     return Group(Batch(kind, sources, targets or None), cut)
-
-
-def _longest(model: nn.Module, tokenizer: Any) -> int | None:
-    """How many tokens a text may have, as far as anybody says so."""
-    config = getattr(model, "config", None)
-    told = [getattr(tokenizer, "model_max_length", None)]
-    told += [getattr(config, name, None) for name in _LIMITS]
-    known = [each for each in told if isinstance(each, int) and 0 < each < _ANY]
-    return min(known, default=None)

@@ -3,10 +3,10 @@ import io
 import pytest
 import torch
 
-from cli import checkpoints
-from regard.cli.work import pictures
-from regard.cli.work.pictures import Pixels, is_picture, read_picture, shown
+from loading import checkpoints
 from regard.errors import FileError, InputError
+from regard.loading import pictures
+from regard.loading.pictures import PixelReader, is_picture, page_picture, read_picture
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def test_without_pillow_the_way_to_get_it_is_told(picture, monkeypatch):
 
 @pytest.mark.parametrize("channels", [1, 3, 4])
 def test_pixels_have_the_side_and_the_channels_of_the_model(picture, channels):
-    reader = Pixels(7, channels, [0.5] * channels, [0.5] * channels)
+    reader = PixelReader(7, channels, [0.5] * channels, [0.5] * channels)
     pixels = reader(images=read_picture(picture[0]))["pixel_values"]
     assert pixels.shape == (1, channels, 7, 7)
     assert pixels.min() >= -1
@@ -56,14 +56,16 @@ def test_pixels_have_the_side_and_the_channels_of_the_model(picture, channels):
 
 
 def test_pixels_of_a_model_of_any_size_are_those_of_the_picture(picture):
-    pixels = Pixels(None, 3, [0.0] * 3, [1.0] * 3)(images=read_picture(picture[0]))["pixel_values"]
+    pixels = PixelReader(None, 3, [0.0] * 3, [1.0] * 3)(images=read_picture(picture[0]))[
+        "pixel_values"
+    ]
     assert pixels.shape == (1, 3, 19, 23)
     assert pixels[0, :, 5, 7].tolist() == pytest.approx([1, 120 / 255, 0])
 
 
 def test_channels_that_no_picture_has_are_refused(picture):
     with pytest.raises(InputError, match="takes 2 channels"):
-        Pixels(7, 2, [0.5] * 2, [0.5] * 2)(images=read_picture(picture[0]))
+        PixelReader(7, 2, [0.5] * 2, [0.5] * 2)(images=read_picture(picture[0]))
 
 
 def test_under_the_patches_lies_what_was_cut_out_of_the_picture(picture):
@@ -75,6 +77,6 @@ def test_under_the_patches_lies_what_was_cut_out_of_the_picture(picture):
         def __call__(self, images, return_tensors):
             return {"pixel_values": torch.rand(1, 3, 5, 5)}
 
-    found = shown(picture[0], Cutter())
+    found = page_picture(picture[0], Cutter())
     assert Image.open(io.BytesIO(found)).size == (5, 5)
-    assert shown(picture[0], None) == picture[0].read_bytes()
+    assert page_picture(picture[0], None) == picture[0].read_bytes()

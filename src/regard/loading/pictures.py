@@ -12,12 +12,16 @@ from torch import Tensor
 
 from regard.errors import FileError, InputError
 
-_MODES = {1: "L", 3: "RGB", 4: "RGBA"}
-_SHOWN = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8")  # what pages show as it is
+__all__ = ["PixelReader", "is_picture", "page_picture", "read_picture"]
+
+_MODES = {1: "L", 3: "RGB", 4: "RGBA"}  # Pillow's name of a picture with so many channels
+# The first bytes of PNG, JPEG and GIF, which every browser shows.
+_BROWSER_FORMATS = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8")
+_BILINEAR = 2  # Pillow's number for it
 
 
 def read_picture(path: Path) -> Any:
-    """The picture in a file, of any kind that Pillow reads."""
+    """The picture in a file as a Pillow image in RGB, of any format that Pillow reads."""
     if find_spec("PIL") is None:
         raise InputError("to read pictures: pip install pillow")
     from PIL import Image, UnidentifiedImageError
@@ -33,28 +37,32 @@ def read_picture(path: Path) -> Any:
 
 
 def is_picture(path: Path) -> bool:
-    """Whether a file is a picture, by its first bytes."""
+    """True if the first bytes of a file are those of an image format."""
     try:
         with path.open("rb") as file:
             start = file.read(12)
     except (OSError, ValueError):
         return False
     webp = start[:4] == b"RIFF" and start[8:] == b"WEBP"
-    return start.startswith((*_SHOWN, b"BM", b"II*\0", b"MM\0*")) or webp
+    return start.startswith((*_BROWSER_FORMATS, b"BM", b"II*\0", b"MM\0*")) or webp
 
 
-def shown(path: Path, processor: Any) -> bytes:
-    """The picture for a page as a PNG, JPEG or GIF file: what lies under the patches."""
+def page_picture(path: Path, processor: Any) -> bytes:
+    """The picture as a PNG, JPEG or GIF file for a page, cut as the model's processor cuts it.
+
+    The cut matters because attention maps are drawn over it: a processor that crops the centre
+    makes the model see, and the patches cover, that part alone.
+    """
     contents = path.read_bytes()
-    crop = getattr(processor, "crop_size", None)
-    if not getattr(processor, "do_center_crop", False) or not crop:
-        return contents if contents.startswith(_SHOWN) else _png(read_picture(path))
+    crop_size = getattr(processor, "crop_size", None)
+    if not getattr(processor, "do_center_crop", False) or not crop_size:
+        return contents if contents.startswith(_BROWSER_FORMATS) else _to_png(read_picture(path))
     pixels = processor(images=read_picture(path), return_tensors="pt")["pixel_values"][0]
-    return _png(_picture_of(pixels))
+    return _to_png(_image_of_pixels(pixels))
 
 
-def _picture_of(pixels: Tensor) -> Any:
-    """The picture that pixels were made of, as light as it can be."""
+def _image_of_pixels(pixels: Tensor) -> Any:
+    """A Pillow image of normalised pixels; the lowest value becomes black, the highest white."""
     from PIL import Image
 
     low, high = pixels.amin(), pixels.amax()
@@ -62,44 +70,54 @@ def _picture_of(pixels: Tensor) -> Any:
     return Image.fromarray(levels.permute(1, 2, 0).numpy())
 
 
-def _png(picture: Any) -> bytes:
+def _to_png(picture: Any) -> bytes:
     file = io.BytesIO()
     picture.save(file, "PNG")
     return file.getvalue()
 
 
-class Pixels:
-    """Makes pixels for a model of ours: its size and channels, normalised as its folder says."""
+class PixelReader:
+    """Makes the pixels of a native model: resized to its side and normalised as its folder says.
+
+    It is called as an image processor of transformers is, and replaces one where transformers is
+    not installed. A `side` of None leaves the size of a picture as it is.
+    """
 
     def __init__(self, side: int | None, channels: int, mean: Any, deviation: Any) -> None:
         self.side, self.channels = side, channels
         self.mean, self.deviation = (
-            torch.tensor(each, dtype=torch.float32).expand(channels)[:, None, None]
-            for each in (mean, deviation)
+            torch.tensor(levels, dtype=torch.float32).expand(channels)[:, None, None]
+            for levels in (mean, deviation)
         )
         self.tokenizer: Any = None
 
     @classmethod
-    def of(cls, folder: Path, config: Any, tokenizer: Any) -> "Pixels":
-        """For the model of a folder; without a file that says more, levels become -1 to 1."""
+    def for_model(cls, folder: Path, config: Any, tokenizer: Any) -> "PixelReader":
+        """The reader of a folder's model.
+
+        Mean and deviation are those of preprocessor_config.json; without that file levels from 0
+        to 1 become -1 to 1.
+        """
         file = folder / "preprocessor_config.json"
-        said = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+        settings = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
         kind, channels = getattr(config, "kind", None), config.channels
         side = config.image_size if kind == "vision" else None
         half = [0.5] * channels
-        found = cls(side, channels, said.get("image_mean", half), said.get("image_std", half))
-        found.tokenizer = tokenizer
-        return found
+        mean, deviation = settings.get("image_mean", half), settings.get("image_std", half)
+        reader = cls(side, channels, mean, deviation)
+        reader.tokenizer = tokenizer
+        return reader
 
     def __call__(self, images: Any, return_tensors: str = "pt") -> dict[str, Tensor]:
-        """The pixels of one picture, a batch of one."""
+        """The pixels of one picture, as a batch of one."""
         if self.channels not in _MODES:
             raise InputError(
                 f"the model takes {self.channels} channels; a picture has 1, 3 or 4 of them"
             )
         picture = images.convert(_MODES[self.channels])
         if self.side is not None:
-            picture = picture.resize((self.side, self.side), 2)  # bilinear
+            picture = picture.resize((self.side, self.side), _BILINEAR)
         levels = torch.from_numpy(np.array(picture, dtype=np.float32) / 255)
+        # Pillow has the channels last, or no axis for a single one
         pixels = levels[None] if levels.dim() == 2 else levels.permute(2, 0, 1)
         return {"pixel_values": ((pixels - self.mean) / self.deviation)[None]}

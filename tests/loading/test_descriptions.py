@@ -2,9 +2,9 @@ import json
 
 import pytest
 
-from cli import checkpoints
-from regard.cli.work.portraits import models_in, portrait
+from loading import checkpoints
 from regard.errors import FileError
+from regard.loading import describe_model, find_models
 
 CARD = """# m
 
@@ -33,30 +33,30 @@ def rewritten(folder, **changes):
     file = folder / "config.json"
     config = json.loads(file.read_text()) | changes
     file.write_text(json.dumps({key: value for key, value in config.items() if value is not None}))
-    return portrait(folder)
+    return describe_model(folder)
 
 
 def test_the_parameters_are_counted_without_being_read(folder):
     from regard import from_pretrained
 
     model = from_pretrained(folder)
-    assert portrait(folder).parameters == sum(each.numel() for each in model.parameters())
+    assert describe_model(folder).parameters == sum(each.numel() for each in model.parameters())
 
 
 def test_the_score_is_the_first_row_of_the_card_under_scores(folder):
     (folder / "README.md").write_text(CARD)
-    assert portrait(folder).score == "BLEU 32.7, chrF 28.0 (beam 5)"
+    assert describe_model(folder).score == "BLEU 32.7, chrF 28.0 (beam 5)"
 
 
 @pytest.mark.parametrize("card", ["# m\n", "## Scores\nnone yet\n", "## Scores\n| a |\n"])
 def test_a_card_without_scores_tells_none(folder, card):
     (folder / "README.md").write_text(card)
-    assert portrait(folder).score is None
+    assert describe_model(folder).score is None
 
 
 def test_a_card_that_is_no_text_tells_none(folder):
     (folder / "README.md").write_bytes(b"\xff")
-    assert portrait(folder).score is None
+    assert describe_model(folder).score is None
 
 
 def test_a_class_that_we_do_not_have_is_not_ours(folder):
@@ -86,7 +86,7 @@ def test_the_task_is_told_by_class_kind_or_architecture(folder, settings, task):
 def test_a_setting_that_our_classes_refuse_is_named(tmp_path):
     place = tmp_path / "m"
     checkpoints.foreign("vit", place)
-    assert portrait(place).loads == "regard"
+    assert describe_model(place).loads == "regard"
     found = rewritten(place, qkv_bias=False)
     assert found.loads == "transformers"
     assert "qkv_bias" in found.why
@@ -101,16 +101,16 @@ def test_weights_of_another_format_are_not_counted(folder):
 @pytest.mark.parametrize("contents", [b"\x05\0\0\0\0\0\0\0{{{{{", b"\xff" * 20])
 def test_weights_that_are_damaged_are_not_counted(folder, contents):
     (folder / "model.safetensors").write_bytes(contents)
-    assert portrait(folder).parameters is None
+    assert describe_model(folder).parameters is None
 
 
 def test_a_folder_is_itself_before_what_is_in_it(folder):
     checkpoints.a_teller(folder / "inner")
-    assert models_in(folder) == [folder]
-    assert models_in(folder.parent) == [folder]
+    assert find_models(folder) == [folder]
+    assert find_models(folder.parent) == [folder]
 
 
 def test_a_config_that_is_broken_is_named(folder):
     (folder / "config.json").write_text("{")
     with pytest.raises(FileError, match="is no whole JSON file"):
-        portrait(folder)
+        describe_model(folder)

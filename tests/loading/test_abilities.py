@@ -1,7 +1,12 @@
 import pytest
 
 from models.generation.scripted_models import Scribe
-from regard.cli.work.kinds import kind_of, sees, writes
+from regard.loading.abilities import (
+    abilities_of_native_model,
+    reads_pictures,
+    transformer_kind,
+    writes_text,
+)
 from regard.models import Captioner, Recogniser, Recurrent, Transformer
 
 SMALL = {"vocab": 11, "d_model": 6, "layers": 1, "heads": 2, "d_ff": 7}
@@ -27,9 +32,27 @@ def transformer(kind, **settings):
     ],
 )
 def test_what_a_model_is_for_is_told_by_what_it_has(model, seeing, writing):
-    assert (sees(model), writes(model)) == (seeing, writing)
+    assert (reads_pictures(model), writes_text(model)) == (seeing, writing)
 
 
 def test_only_a_transformer_has_a_kind():
-    assert kind_of(transformer("decoder")) == "decoder"
-    assert kind_of(Scribe()) is None
+    assert transformer_kind(transformer("decoder")) == "decoder"
+    assert transformer_kind(Scribe()) is None
+
+
+@pytest.mark.parametrize(
+    ("model", "able"),
+    [
+        (transformer("encoder-decoder"), ["translates"]),
+        (transformer("decoder"), ["continues"]),
+        (transformer("encoder"), []),
+        (transformer("encoder", head="classes"), ["classifies"]),
+        (transformer("vision", image_size=8, patch=4, head="classes"), ["classifies", "sees"]),
+        (Captioner(vocab=11, d_embed=3, hidden=4, widths=(2,)), ["translates", "sees"]),
+        (Recogniser(classes=3, widths=(2,)), ["classifies", "sees"]),
+        (Scribe(reads_source=True), ["translates"]),
+    ],
+)
+def test_the_abilities_of_a_native_model_follow_from_its_parts(model, able):
+    found = abilities_of_native_model(model)._asdict()
+    assert [name for name, value in found.items() if value] == able
