@@ -5,7 +5,7 @@ import torch
 
 import regard
 from regard.models import Recurrent, Tokenizer, Transformer
-from regard.models.generation import Settings
+from regard.models.generation import GenerationSettings
 from regard.types import Trace
 
 LINES = ["I love you", "我爱你", "we love tea", "我们爱茶"] * 5
@@ -14,7 +14,7 @@ TEXTS = ("we love tea and I love you", "I love tea and we love you")
 
 def dressed(model, tokenizer):
     model.tokenizer = tokenizer
-    model.generation = Settings().updated(
+    model.generation = GenerationSettings().replace(
         decoder_start_token_id=tokenizer.bos_token_id,
         eos_token_id=tokenizer.eos_token_id,
         pad_token_id=tokenizer.pad_token_id,

@@ -4,14 +4,14 @@ from pathlib import Path
 import pytest
 
 from regard.models import Recurrent, Tokenizer, Transformer
-from regard.models.generation import Settings
+from regard.models.generation import GenerationSettings
 
 LINES = ["I love you.", "she loves tea", "我爱你。", "她爱茶"]
 
 
 def dressed(model, tokenizer):
     model.tokenizer = tokenizer
-    model.generation = Settings().updated(
+    model.generation = GenerationSettings().replace(
         decoder_start_token_id=tokenizer.bos_token_id,
         eos_token_id=tokenizer.eos_token_id,
         pad_token_id=tokenizer.pad_token_id,
@@ -59,7 +59,7 @@ def test_the_scores_are_printed_a_line_each(evaluate):
 def test_json_has_all_numbers_by_name(evaluate):
     asked = ["--gold", "gold.tsv", "--by-length", "--limit", "3", "--beam", "2", "--json"]
     found = json.loads(evaluate("rnn", "test.tsv", *asked).stdout)
-    assert (found["pairs"], found["words"]) == (3, "zh")
+    assert (found["pairs"], found["bleu_tokenizer"]) == (3, "zh")
     assert found["by_length"][0]["pairs"] == 3
     assert found["alignment"]["diagonal"]["error_rate"] == 0
     assert set(found["alignment"]["agreement"]) == {"precision", "recall", "error_rate"}

@@ -306,7 +306,7 @@ def test_a_file_that_is_no_trace_is_named(run, book, folder):
 
 
 def test_without_a_shipped_model_one_must_be_named(run, monkeypatch):
-    monkeypatch.setattr("regard.cli.work.writing.shipped", lambda: ())
+    monkeypatch.setattr("regard.cli.work.writing.shipped_models", lambda: ())
     result = run("look", "I love you")
     assert result.exit_code == 2
     assert "name a model: regard look --model" in result.stderr

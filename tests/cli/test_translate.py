@@ -109,7 +109,7 @@ def test_a_file_that_is_no_text_is_said_to_be_so(translate, tmp_path):
 
 
 def test_without_a_shipped_model_one_must_be_named(run, monkeypatch):
-    monkeypatch.setattr("regard.cli.work.writing.shipped", lambda: ())
+    monkeypatch.setattr("regard.cli.work.writing.shipped_models", lambda: ())
     result = run("translate", "one")
     assert result.exit_code == 2
     assert result.stderr.startswith("regard: en-zh-transformer is not shipped with this version")

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from regard.models import Captioner, Recurrent, Tokenizer, Transformer
-from regard.models.generation import Settings
+from regard.models.generation import GenerationSettings
 
 LINES = ["I love you", "我爱你", "we love tea", "我们爱茶"] * 5
 BODY = {
@@ -24,7 +24,7 @@ def a_tokenizer() -> Tokenizer:
 def saved(model, place: Path, **settings) -> str:
     """The folder of a model of ours, which writes a few tokens at most."""
     if model.tokenizer is not None:
-        model.generation = Settings().updated(
+        model.generation = GenerationSettings().replace(
             decoder_start_token_id=model.tokenizer.bos_token_id,
             eos_token_id=model.tokenizer.eos_token_id,
             pad_token_id=model.tokenizer.pad_token_id,

@@ -18,7 +18,7 @@ def test_a_config_cannot_be_changed_but_gives_a_changed_one():
     config = TransformerConfig()
     with pytest.raises(FrozenInstanceError):
         config.heads = 3
-    assert config.changed(heads=4).heads == 4
+    assert config.replace(heads=4).heads == 4
     assert config.heads == 8
 
 
@@ -27,7 +27,7 @@ def test_a_config_cannot_be_changed_but_gives_a_changed_one():
     [
         lambda: TransformerConfig(dmodel=512),
         lambda: TransformerConfig.from_json({"dmodel": 512}),
-        lambda: TransformerConfig().changed(dmodel=512),
+        lambda: TransformerConfig().replace(dmodel=512),
         lambda: TransformerConfig.preset("gpt2", dmodel=512),
     ],
 )

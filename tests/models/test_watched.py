@@ -5,7 +5,7 @@ import torch
 
 import regard
 from regard.models import Recurrent, Transformer
-from regard.models.generation import Settings
+from regard.models.generation import GenerationSettings
 from regard.models.tokenizers import Tokenizer
 from regard.types import Trace
 
@@ -41,7 +41,7 @@ def model_of(name: str) -> Transformer | Recurrent:
         for each in model.parameters():
             each.mul_(2.5)  # sharper, so that beams differ
     model.tokenizer = reader
-    model.generation = Settings().updated(
+    model.generation = GenerationSettings().replace(
         decoder_start_token_id=reader.bos_token_id,
         eos_token_id=reader.eos_token_id,
         pad_token_id=reader.pad_token_id,

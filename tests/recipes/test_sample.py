@@ -31,7 +31,7 @@ def teacher(tmp_path):
     config = TransformerConfig.preset("llama", vocab=len(tokenizer), tie_embeddings=True, **sizes)
     model = Transformer(config)
     model.tokenizer = tokenizer
-    model.generation = model.generation.updated(eos_token_id=tokenizer.eos_token_id)
+    model.generation = model.generation.replace(eos_token_id=tokenizer.eos_token_id)
     model.save_pretrained(tmp_path / "teacher")
     return tmp_path / "teacher"
 

@@ -8,7 +8,7 @@ import torch
 from regard.errors import InputError
 from regard.measures import likeliest, read_gold
 from regard.models import Recurrent, Tokenizer, Transformer, from_pretrained
-from regard.models.generation import Settings
+from regard.models.generation import GenerationSettings
 from regard.models.tokenizers import TokenizerPair
 from regard.studies import (
     Sentence,
@@ -36,7 +36,7 @@ def translator() -> Recurrent:
     tokenizer = Tokenizer.train(LINES * 9, "bpe", 330, punctuation=True, chinese="character")
     model = Recurrent(vocab=len(tokenizer), d_embed=13, hidden=22, dropout=0.0).eval()
     model.tokenizer = tokenizer
-    model.generation = Settings().updated(
+    model.generation = GenerationSettings().replace(
         decoder_start_token_id=tokenizer.bos_token_id, eos_token_id=tokenizer.eos_token_id
     )
     return model
@@ -90,7 +90,7 @@ def test_words_of_two_vocabularies_keep_their_own_places() -> None:
     source, target = (Tokenizer.train(LINES * 9, kind, 300) for kind in ("word", "character"))
     model = Recurrent(vocab=len(source), target_vocab=len(target), d_embed=13, hidden=22).eval()
     model.tokenizer = TokenizerPair(source, target)
-    model.generation = Settings().updated(decoder_start_token_id=target.bos_token_id)
+    model.generation = GenerationSettings().replace(decoder_start_token_id=target.bos_token_id)
     trace = capture(model, model.tokenizer, "she loves tea", target="她爱茶")
     assert trace.tokens(trace.of("cross")[0].columns).texts[1].strip("▁ ") == "loves"
 

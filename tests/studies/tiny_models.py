@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.models import Recurrent, Transformer
-from regard.models.generation import Settings
+from regard.models.generation import GenerationSettings
 from regard.models.tokenizers import Tokenizer
 
 LINES = ["we love tea and cats", "you see the big cat", "they help us", "she knows him well"]
@@ -101,7 +101,7 @@ def translator(recurrent: bool = False) -> Transformer | Recurrent:
         for each in model.parameters():
             each.mul_(2.0)  # surer of what it writes
     model.tokenizer = tokenizer()
-    model.generation = Settings().updated(
+    model.generation = GenerationSettings().replace(
         decoder_start_token_id=tokenizer().bos_token_id,
         eos_token_id=tokenizer().eos_token_id,
         pad_token_id=tokenizer().pad_token_id,

@@ -5,7 +5,7 @@ import os
 import sys
 from pathlib import Path
 
-from regard.training.distribution import world
+from regard.training.distribution import process_group
 from regard.training.events import Event, Stepped
 from regard.training.loop import Loop
 from training.counting import Line, network, plan
@@ -15,7 +15,7 @@ def main(folder: str, sharing: str, steps: str, dying: str) -> None:
     model = network()
     model[2].p = 0.0  # chance differs between processes
     losses: list[float] = []
-    with world("cpu") as ranks:
+    with process_group("cpu") as ranks:
 
         def note(event: Event) -> None:
             if isinstance(event, Stepped):
@@ -26,7 +26,7 @@ def main(folder: str, sharing: str, steps: str, dying: str) -> None:
             task.loss = _dying(task.loss, int(dying))  # type: ignore[method-assign]
         settings = plan(steps=int(steps), sharing=sharing, evaluate_every=1000)
         Loop(model, task, settings, Path(folder), ranks, [note]).run()
-        if ranks.first:
+        if ranks.is_first:
             Path(folder, "losses.json").write_text(json.dumps(losses))
 
 

@@ -85,8 +85,8 @@ def test_a_corpus_of_one_pool_is_encoded_once() -> None:
 
 def test_processes_share_a_batch_whatever_their_number() -> None:
     batch = one_epoch(batches())[0]
-    for world in (1, 2, 3):
-        parts = [share(batch, rank, world) for rank in range(world)]
+    for process_group in (1, 2, 3):
+        parts = [share(batch, rank, process_group) for rank in range(process_group)]
         assert sorted(each for part in parts for each in part) == sorted(batch)
 
 

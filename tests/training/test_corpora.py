@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from regard.errors import FileError, InputError
-from regard.training.corpora import Pair, barred, pairs, texts
+from regard.training.corpora import Pair, bar_separated_pairs, pairs, texts
 
 
 def written(folder: Path, name: str, text: str) -> Path:
@@ -90,4 +90,7 @@ def test_texts_are_parted_by_empty_lines(tmp_path: Path) -> None:
 def test_lines_with_bars_are_pairs(tmp_path: Path) -> None:
     path = tmp_path / "a.src-tgt"
     path.write_text("我 爱 你 ||| i love you\n你 好\thello\n", encoding="utf-8")
-    assert list(barred(path)) == [Pair("我 爱 你", "i love you"), Pair("你 好", "hello")]
+    assert list(bar_separated_pairs(path)) == [
+        Pair("我 爱 你", "i love you"),
+        Pair("你 好", "hello"),
+    ]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from regard.training.checkpoints import checkpoints
-from regard.training.distribution import World, world
+from regard.training.distribution import World, process_group
 
 TESTS = Path(__file__).parents[1]
 
@@ -55,8 +55,8 @@ def test_when_one_process_dies_the_others_end_and_one_alone_goes_on(tmp_path: Pa
 
 
 def test_without_torchrun_there_is_one_process() -> None:
-    with world("cpu") as ranks:
+    with process_group("cpu") as ranks:
         assert ranks == World(0, 1, ranks.device)
-        assert ranks.total(3.0, 5.0) == [3.0, 5.0]
+        assert ranks.sum(3.0, 5.0) == [3.0, 5.0]
         assert ranks.any(True)
         assert not ranks.any(False)

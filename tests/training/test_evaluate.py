@@ -7,9 +7,9 @@ import torch
 
 from regard.errors import InputError
 from regard.models import Recurrent, Tokenizer, Transformer
-from regard.models.generation import Settings
+from regard.models.generation import GenerationSettings
 from regard.training.corpora import Pair
-from regard.training.evaluate import evaluate, evaluate_texts, length, tokenizer_for
+from regard.training.evaluate import bleu_tokenizer_for, evaluate, evaluate_texts, length
 from regard.training.losses import cross_entropy
 
 PAIRS = [Pair("I love you.", "我爱你。"), Pair("she loves tea", "她爱茶"), Pair("no", "不")]
@@ -19,8 +19,8 @@ def tokenizer() -> Tokenizer:
     return Tokenizer.train([side for pair in PAIRS for side in pair] * 9, "bpe", 330)
 
 
-def settings(own: Tokenizer) -> Settings:
-    return Settings().updated(
+def settings(own: Tokenizer) -> GenerationSettings:
+    return GenerationSettings().replace(
         decoder_start_token_id=own.bos_token_id,
         bos_token_id=own.bos_token_id,
         eos_token_id=own.eos_token_id,
@@ -48,8 +48,8 @@ def test_the_loss_is_that_of_each_pair_alone(translator: Recurrent) -> None:
 
 def test_every_pair_is_told_of_and_scored(translator: Recurrent) -> None:
     done: list[int] = []
-    found = evaluate(translator, PAIRS, beam=2, told=done.append)
-    assert (done, found.pairs, found.words) == ([1, 2, 3], 3, "zh")
+    found = evaluate(translator, PAIRS, beam=2, on_progress=done.append)
+    assert (done, found.pairs, found.bleu_tokenizer) == ([1, 2, 3], 3, "zh")
     assert found.speed > 0
     assert "tok:zh" in found.signature
     assert [(each.first, each.last, each.pairs) for each in found.by_length] == [(1, 5, 3)]
@@ -76,7 +76,7 @@ def test_perfect_translations_have_perfect_scores(
     [("我爱你", "zh"), ("I love 北京", "zh"), ("you", "13a"), ("私はあなたを愛しています", "char")],
 )
 def test_the_tokenizer_is_guessed_from_the_references(text: str, words: str) -> None:
-    assert tokenizer_for([text]) == words
+    assert bleu_tokenizer_for([text]) == words
 
 
 def test_the_length_of_chinese_is_its_characters() -> None:

@@ -25,7 +25,7 @@ def test_a_model_with_hard_attention_learns_the_tiny_corpus(tmp_path: Path, how:
     plan = {"plan.hard": how, "plan.steps": 200, "plan.evaluate_every": 200, "plan.examples": 20}
     train(TINY, callbacks=[told.append], changes={"folder": str(tmp_path), **HARD, **plan})
     (last,) = [event for event in told if isinstance(event, Evaluated)]
-    assert last.scores["loss"] < 0.8  # 5.2 at the start
+    assert last.metrics["loss"] < 0.8  # 5.2 at the start
 
 
 def built(**changes: object) -> Recurrent:

@@ -29,8 +29,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Ended, list[Event], P
 def test_the_tiny_corpus_is_learnt(run: tuple[Ended, list[Event], Path]) -> None:
     last = [event for event in run[1] if isinstance(event, Evaluated)][-1]
     assert run[0].reason == "done"
-    assert last.scores["loss"] < 0.3
-    assert last.scores["bleu"] > 90
+    assert last.metrics["loss"] < 0.3
+    assert last.metrics["bleu"] > 90
 
 
 @pytest.mark.slow

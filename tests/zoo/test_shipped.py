@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import regard
-from regard.models import from_pretrained, shipped
+from regard.models import from_pretrained, shipped_models
 from regard.models.checkpoints.locations import ZOO
 from regard.studies import Sentence, aligned
 
@@ -19,10 +19,10 @@ def translator(request):
 
 
 def test_the_translators_are_shipped():
-    assert {*TRANSLATORS} <= {*shipped()}
+    assert {*TRANSLATORS} <= {*shipped_models()}
 
 
-@pytest.mark.parametrize("name", shipped())
+@pytest.mark.parametrize("name", shipped_models())
 def test_a_model_is_small_and_has_a_card(name):
     folder = ZOO / name
     assert sum(each.stat().st_size for each in folder.iterdir()) <= MOST

@@ -11,7 +11,7 @@ from typing import Any
 from regard.configs import context_length
 from regard.errors import FileError, RegardError
 from regard.models.checkpoints.families import FAMILIES
-from regard.models.checkpoints.files import Weights, read_json
+from regard.models.checkpoints.files import CheckpointTensors, read_json
 from regard.models.checkpoints.registry import names
 
 __all__ = ["ModelDescription", "describe_model", "find_models", "is_model_folder"]
@@ -169,7 +169,7 @@ def _refusal_reason(folder: Path, config: Mapping[str, Any]) -> str | None:
         return None
     try:
         # the family refuses settings that its architecture here does not have
-        family.config(folder, config, Weights(folder))
+        family.config(folder, config, CheckpointTensors(folder))
     except RegardError as error:
         return str(error)
     return None

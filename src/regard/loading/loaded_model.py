@@ -21,7 +21,7 @@ from regard.loading.devices import find_device
 from regard.loading.pictures import PixelReader
 from regard.models import from_pretrained
 from regard.models.checkpoints.files import read_json
-from regard.models.checkpoints.locations import folder_of
+from regard.models.checkpoints.locations import checkpoint_folder
 
 __all__ = ["LoadedModel", "Precision", "load"]
 
@@ -108,7 +108,7 @@ def load(
     name, target = str(name_or_path), find_device(device)
     if precision == "int8" and target.type != "cpu":
         raise InputError(f'precision="int8" is for the CPU; give device="cpu", got {target}')
-    folder = folder_of(name_or_path)
+    folder = checkpoint_folder(name_or_path)
     try:
         model, processor = _load_native(folder, precision or "float")
         able = abilities_of_native_model(model)

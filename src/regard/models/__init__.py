@@ -1,8 +1,8 @@
 """Networks that attend: built, loaded from checkpoints, and writing token by token."""
 
-from regard.models.checkpoints import Pretrained, from_pretrained, shipped
+from regard.models.checkpoints import Pretrained, from_pretrained, shipped_models
 from regard.models.config import Config
-from regard.models.generation import Generated, Settings
+from regard.models.generation import GeneratedSequences, GenerationSettings
 from regard.models.images import Captioner, CaptionerConfig, Recogniser, RecogniserConfig
 from regard.models.recurrent import Recurrent, RecurrentConfig
 from regard.models.tokenizers import Tokenizer
@@ -13,16 +13,16 @@ __all__ = [
     "Captioner",
     "CaptionerConfig",
     "Config",
-    "Generated",
+    "GeneratedSequences",
+    "GenerationSettings",
     "Pretrained",
     "Recogniser",
     "RecogniserConfig",
     "Recurrent",
     "RecurrentConfig",
-    "Settings",
     "Tokenizer",
     "Transformer",
     "TransformerConfig",
     "from_pretrained",
-    "shipped",
+    "shipped_models",
 ]

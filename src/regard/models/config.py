@@ -60,7 +60,7 @@ class Config:
         """Every setting by name, as JSON types."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
-    def changed(self: C, **settings: Any) -> C:
+    def replace(self: C, **settings: Any) -> C:
         """The same configuration but for these settings."""
         self.check_names(settings)
         return replace(self, **settings)

@@ -117,9 +117,9 @@ class Batches:
             yield batch
 
 
-def share(batch: list[Example], rank: int, world: int) -> list[Example]:
+def share(batch: list[Example], rank: int, process_group: int) -> list[Example]:
     """The part of a batch that one of several processes takes; together they take all of it."""
-    return batch[rank::world]
+    return batch[rank::process_group]
 
 
 def padding_share(batches: Iterable[list[Example]], side: int = -1) -> float:

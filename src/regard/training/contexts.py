@@ -28,7 +28,7 @@ def compiled(model: nn.Module, *, wanted: bool) -> Iterator[None]:
 
 
 @contextmanager
-def listening(asked: list[int]) -> Iterator[None]:
+def deferred_interrupts(asked: list[int]) -> Iterator[None]:
     """Note Ctrl-C and SIGTERM instead of ending at once; a second one ends at once."""
     if threading.current_thread() is not threading.main_thread():
         yield

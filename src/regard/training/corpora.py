@@ -83,7 +83,7 @@ def pairs(*files: str | Path | Sequence[str | Path]) -> Joined:
     return Joined(tuple(parts))
 
 
-def barred(path: str | Path) -> Iterator[Pair]:
+def bar_separated_pairs(path: str | Path) -> Iterator[Pair]:
     """The pairs of a file of lines `source ||| target`, as of word aligners, or of columns."""
     _check(Path(path))
     return _rows(Path(path), lambda line: _of_columns(line.replace(" ||| ", "\t", 1)))

@@ -40,11 +40,11 @@ class World:
     device: torch.device
 
     @property
-    def first(self) -> bool:
+    def is_first(self) -> bool:
         """Whether this process is the one that writes files and tells of events."""
         return self.rank == 0
 
-    def total(self, *numbers: float) -> list[float]:
+    def sum(self, *numbers: float) -> list[float]:
         """The sums of numbers over all processes."""
         if self.size == 1:
             return list(numbers)
@@ -56,10 +56,10 @@ class World:
 
     def any(self, here: bool) -> bool:
         """Whether it is so in some process."""
-        return self.total(float(here))[0] > 0
+        return self.sum(float(here))[0] > 0
 
     @contextmanager
-    def noticing(self, newest: Callable[[], int]) -> Iterator[None]:
+    def report_lost_process(self, newest: Callable[[], int]) -> Iterator[None]:
         """Say it in a sentence when another process has died; `newest` is the step on disk."""
         try:
             yield
@@ -71,14 +71,14 @@ class World:
                 f"like, to go on from step {newest()}"
             ) from error
 
-    def together(self) -> None:
+    def barrier(self) -> None:
         """Wait for the others."""
         if self.size > 1:
             dist.barrier()
 
 
 @contextmanager
-def world(device: str | torch.device | None = None) -> Iterator[World]:
+def process_group(device: str | torch.device | None = None) -> Iterator[World]:
     """The processes that torchrun started, ready to talk; this one alone without it."""
     size, rank = int(os.environ.get("WORLD_SIZE", "1")), int(os.environ.get("RANK", "0"))
     here = torch.device(device if device is not None else _best_device())
@@ -109,7 +109,7 @@ def shared(module: nn.Module, ranks: World, how: Sharing) -> nn.Module:
     return module
 
 
-def not_yet(module: nn.Module, *, last: bool) -> AbstractContextManager[None]:
+def defer_gradient_sync(module: nn.Module, *, last: bool) -> AbstractContextManager[None]:
     """While gradients of several batches add up, only the last of them need be exchanged."""
     if last or not isinstance(module, DistributedDataParallel):
         return nullcontext()
@@ -117,7 +117,7 @@ def not_yet(module: nn.Module, *, last: bool) -> AbstractContextManager[None]:
 
 
 @contextmanager
-def gathered(module: nn.Module) -> Iterator[None]:
+def gather_weights(module: nn.Module) -> Iterator[None]:
     """While it lasts, every process holds all weights: for work outside of the forward pass."""
     cut = [part for part in module.modules() if isinstance(part, FSDPModule)]
     for part in cut:
@@ -129,7 +129,7 @@ def gathered(module: nn.Module) -> Iterator[None]:
             part.reshard()
 
 
-def whole_state(module: nn.Module, optimizer: Optimizer) -> tuple[dict[str, Any], dict[str, Any]]:
+def gather_state(module: nn.Module, optimizer: Optimizer) -> tuple[dict[str, Any], dict[str, Any]]:
     """The weights and the optimiser's state, gathered from all processes on the first."""
     return (
         get_model_state_dict(module, options=_WHOLE),
@@ -137,7 +137,7 @@ def whole_state(module: nn.Module, optimizer: Optimizer) -> tuple[dict[str, Any]
     )
 
 
-def spread_state(
+def scatter_state(
     module: nn.Module, optimizer: Optimizer, weights: dict[str, Any], state: dict[str, Any]
 ) -> None:
     """Put weights and state, read by the first process, into the parts of all."""

@@ -39,7 +39,7 @@ class Evaluation:
     """How good translations are, and how fast they came.
 
     `loss` is that of a target token of the references, in nats; `speed` is target tokens written
-    in a second; `words` is the tokenizer of sacrebleu, and `signature` all that BLEU depends on.
+    in a second; `bleu_tokenizer` is that of sacrebleu, and `signature` all that BLEU depends on.
     """
 
     pairs: int
@@ -47,7 +47,7 @@ class Evaluation:
     chrf: float
     loss: float
     speed: float
-    words: str
+    bleu_tokenizer: str
     signature: str
     by_length: tuple[Stretch, ...]
 
@@ -66,13 +66,14 @@ def evaluate(
     pairs: Sequence[Pair],
     *,
     beam: int | None = None,
-    words: str | None = None,
-    told: Callable[[int], None] = lambda done: None,
+    bleu_tokenizer: str | None = None,
+    on_progress: Callable[[int], None] = lambda done: None,
 ) -> Evaluation:
     """BLEU, chrF, the loss of a token and the speed of a translator on pairs.
 
-    Without a `beam` the model searches by its own settings; without `words` sacrebleu's tokenizer
-    is guessed from the references. `told` hears how many pairs are done.
+    Without a `beam` the number of beams is that of the model's generation settings. Without a
+    `bleu_tokenizer`, the one of sacrebleu that fits the references is chosen. `on_progress` is
+    called with the number of pairs that are translated so far.
     """
     if not pairs:
         raise InputError("expected at least one pair to evaluate on, got none")
@@ -81,14 +82,21 @@ def evaluate(
     for done, each in enumerate(translate_in_batches(model, sources, beam=beam), 1):
         outputs[each.sentence] = each.text
         tokens += each.tokens
-        told(done)
+        on_progress(done)
     speed = tokens / (time.perf_counter() - start)
-    words = words or tokenizer_for(references)
-    found = translation_metrics(outputs, references, words)
+    bleu_tokenizer = bleu_tokenizer or bleu_tokenizer_for(references)
+    quality = translation_metrics(outputs, references, bleu_tokenizer)
     stretches = tuple(_stretches(sources, outputs, references))
     loss = _loss(model, pairs)
     return Evaluation(
-        len(pairs), found.bleu, found.chrf, loss, speed, words, found.signature, stretches
+        len(pairs),
+        quality.bleu,
+        quality.chrf,
+        loss,
+        speed,
+        bleu_tokenizer,
+        quality.signature,
+        stretches,
     )
 
 
@@ -103,7 +111,7 @@ def evaluate_texts(model: Any, texts: Sequence[str], *, longest: int = 512) -> L
     return Likelihood(len(texts), loss, math.exp(min(loss, 80.0)))
 
 
-def tokenizer_for(references: Sequence[str]) -> str:
+def bleu_tokenizer_for(references: Sequence[str]) -> str:
     """The tokenizer of sacrebleu that fits: zh for Chinese, characters for Japanese, else 13a."""
     text = "".join(references)
     # Fewer than one Chinese character per sentence are names and quotations in another language.

@@ -36,10 +36,10 @@ class Stepped:
 
 @dataclass(frozen=True)
 class Evaluated:
-    """The scores on held-out examples, and some of what the model made of them."""
+    """The metrics on held-out examples, and some of the model's outputs for them."""
 
     step: int
-    scores: Mapping[str, float]
+    metrics: Mapping[str, float]
     samples: tuple[Mapping[str, str], ...] = ()
     best: bool = False
     model: nn.Module | None = field(default=None, repr=False, compare=False)

@@ -43,7 +43,7 @@ class TensorBoard:
             for name in ("loss", "rate", "norm"):
                 self.writer.add_scalar(f"train/{name}", getattr(event, name), event.step)
         elif isinstance(event, Evaluated):
-            for name, value in event.scores.items():
+            for name, value in event.metrics.items():
                 self.writer.add_scalar(f"dev/{name}", value, event.step)
         elif isinstance(event, Ended):
             self.writer.close()
@@ -56,7 +56,12 @@ def record(event: Event) -> dict[str, Any]:
         return {"event": kind, "step": event.step, "total": event.total}
     if isinstance(event, Evaluated):
         event = replace(event, model=None)
-    fields = {name: value for name, value in asdict(event).items() if name != "model"}
+    # The log calls metrics "scores": logs of earlier runs and new ones have the same keys.
+    fields = {
+        "scores" if name == "metrics" else name: value
+        for name, value in asdict(event).items()
+        if name != "model"
+    }
     if isinstance(event, Saved | Ended):
         fields["path"] = None if event.path is None else str(event.path)
     return {"event": kind} | fields

@@ -23,8 +23,15 @@ from regard.training.checkpoints import (
     restored,
     save_checkpoint,
 )
-from regard.training.contexts import compiled, listening
-from regard.training.distribution import World, gathered, not_yet, shared, spread_state, whole_state
+from regard.training.contexts import compiled, deferred_interrupts
+from regard.training.distribution import (
+    World,
+    defer_gradient_sync,
+    gather_state,
+    gather_weights,
+    scatter_state,
+    shared,
+)
 from regard.training.events import (
     Callback,
     Ended,
@@ -147,8 +154,8 @@ class Loop:
         self._resume()
         self._tell(Started(self.model, self.standing.step, self.plan.steps))
         with (
-            listening(self._asked),
-            self.ranks.noticing(self._newest),
+            deferred_interrupts(self._asked),
+            self.ranks.report_lost_process(self._newest),
             compiled(self.model, wanted=self.plan.compile),
         ):
             reason = self._train()
@@ -181,17 +188,20 @@ class Loop:
     def _step(self, stream: Iterator[list[Example]]) -> None:
         start = time.monotonic()
         batches = [self._batch(next(stream)) for _ in range(self.plan.accumulate)]
-        tokens = sum(self.ranks.total(*(float(batch.tokens) for batch in batches)))
+        tokens = sum(self.ranks.sum(*(float(batch.tokens) for batch in batches)))
         total = torch.zeros((), device=self.ranks.device)
         for number, batch in enumerate(batches):
-            with not_yet(self.lesson, last=number == len(batches) - 1), self._precision():
+            with (
+                defer_gradient_sync(self.lesson, last=number == len(batches) - 1),
+                self._precision(),
+            ):
                 loss = self.lesson(batch)
             # processes' gradients are averaged: the mean over all tokens is their sum over it
             (loss * (self.ranks.size / tokens)).backward()
             total += loss.detach()
         step = self.standing.step + 1
         norm = nn.utils.clip_grad_norm_(self.lesson.parameters(), self.plan.clip or math.inf)
-        mean = self._checked(self.ranks.total(total.item())[0] / tokens, step)
+        mean = self._checked(self.ranks.sum(total.item())[0] / tokens, step)
         for group in self.optimizer.param_groups:
             group["lr"] = self.plan.rate * self.rate(step)
         self.optimizer.step()
@@ -230,7 +240,7 @@ class Loop:
 
     def _evaluate(self) -> None:
         self.lesson.eval()
-        with torch.no_grad(), gathered(self.lesson):
+        with torch.no_grad(), gather_weights(self.lesson):
             metrics = self.task.evaluate(self.model)
         self.lesson.train()
         standing, better = self.standing, metrics.deciding > self.standing.best
@@ -240,8 +250,8 @@ class Loop:
         self._tell(Evaluated(standing.step, metrics.values, metrics.samples, better, self.model))
 
     def _save(self) -> None:
-        weights, optimizer = whole_state(self.lesson, self.optimizer)
-        if self.ranks.first:
+        weights, optimizer = gather_state(self.lesson, self.optimizer)
+        if self.ranks.is_first:
             tensors, plain = flattened(optimizer)
             place = {"epoch": self.data.place.epoch, "batch": self.data.place.batch}
             state = {
@@ -257,7 +267,7 @@ class Loop:
             best = self.folder / f"step-{self.standing.best_step:08d}"
             forget(self.folder, self.plan.keep, spared=[best])
             self._tell(Saved(self.standing.step, path))
-        self.ranks.together()
+        self.ranks.barrier()
 
     def _resume(self) -> None:
         found = checkpoints(self.folder)
@@ -272,7 +282,7 @@ class Loop:
         state = checkpoint.state
         weights = {f"model.{name}": each for name, each in checkpoint.model.items()}
         optimizer = restored(checkpoint.optimizer, state["optimizer"])
-        spread_state(self.lesson, self.optimizer, weights, optimizer)
+        scatter_state(self.lesson, self.optimizer, weights, optimizer)
         self.standing = _Standing(**state["standing"])
         self.data.go_to(Place(**state["place"]))
         if isinstance(self.task, Remembers) and state.get("task"):
@@ -280,7 +290,7 @@ class Loop:
         torch.set_rng_state(torch.tensor(state["generators"], dtype=torch.uint8))
 
     def _tell(self, event: Event) -> None:
-        if self.ranks.first:
+        if self.ranks.is_first:
             for callback in self.callbacks:
                 callback(event)
 

@@ -13,11 +13,11 @@ from torch import nn
 from regard.attention import Hard, StraightThrough
 from regard.errors import InputError, UnknownNameError
 from regard.models import Transformer, TransformerConfig
-from regard.models.generation import Settings
+from regard.models.generation import GenerationSettings
 from regard.models.recurrent import Recurrent, RecurrentConfig
 from regard.models.tokenizers import Tokenizer
 from regard.training.checkpoints import average, checkpoints, load_checkpoint
-from regard.training.distribution import World, world
+from regard.training.distribution import World, process_group
 from regard.training.events import Callback, Ended
 from regard.training.loop import Loop
 from regard.training.recipe import Recipe
@@ -44,16 +44,16 @@ def train(
     """
     if not isinstance(recipe, Recipe):
         recipe = load_recipe(recipe, **changes or {})
-    with world(device) as ranks:
+    with process_group(device) as ranks:
         torch.manual_seed(recipe.seed)
         tokenizer = _tokenizer(recipe, ranks)
         model = build(recipe, tokenizer)
         task: Any = TASKS[recipe.task](recipe, tokenizer)
         loop = Loop(model, task, recipe.plan, recipe.folder, ranks, callbacks)
         ended = loop.run()
-        if ranks.first and ended.reason in ("done", "stopped early"):
+        if ranks.is_first and ended.reason in ("done", "stopped early"):
             ended = replace(ended, path=finish(recipe, model))
-        for callback in callbacks if ranks.first else ():
+        for callback in callbacks if ranks.is_first else ():
             callback(ended)
     return ended
 
@@ -97,7 +97,7 @@ def _check_hard(model: nn.Module, how: str | None) -> None:
             f"plan.hard = {how!r} is for hard attention, and this model's is soft; leave it out, "
             "or name attention = 'additive + hard'"
         )
-    if how == "reinforce" and not hasattr(model, "rehearse"):
+    if how == "reinforce" and not hasattr(model, "sample_attention"):
         raise InputError(
             "plan.hard = 'reinforce' needs a recurrent model; for a Transformer take "
             "'straight-through'"
@@ -129,15 +129,15 @@ def _best(folder: Path) -> Path:
 def _tokenizer(recipe: Recipe, ranks: World) -> Tokenizer:
     """The tokenizer of the run: learnt by the first process, once."""
     folder = recipe.folder / "tokenizer"
-    if ranks.first and not (folder / "tokenizer.json").exists():
+    if ranks.is_first and not (folder / "tokenizer.json").exists():
         TASKS[recipe.task].learn_tokenizer(recipe).save(folder)
-    ranks.together()
+    ranks.barrier()
     return Tokenizer.load(folder)
 
 
-def _writing(target: Tokenizer, longest: int) -> Settings:
+def _writing(target: Tokenizer, longest: int) -> GenerationSettings:
     """How the model writes unless it is told: twice as long as what it learnt from at most."""
-    return Settings().updated(
+    return GenerationSettings().replace(
         max_new_tokens=2 * longest,
         bos_token_id=target.bos_token_id,
         decoder_start_token_id=target.bos_token_id,

@@ -7,7 +7,7 @@ from safetensors.torch import load_file, save_file
 from models.checkpoints.peers import peer
 from models.transformer.cases import WRITERS, small
 from regard.errors import FileError, InputError, UnknownNameError
-from regard.models import Settings, Tokenizer, Transformer, from_pretrained
+from regard.models import GenerationSettings, Tokenizer, Transformer, from_pretrained
 from regard.models.checkpoints import Pretrained, register
 
 
@@ -55,7 +55,7 @@ def test_packing_does_not_show_in_the_file(tmp_path):
 def test_tokenizer_and_settings_travel_along(tmp_path):
     model = small("gpt2")
     model.tokenizer = Tokenizer.train(["I love you.", "我爱你。"] * 9, "character")
-    model.generation = Settings(num_beams=5, eos_token_id=(2,))
+    model.generation = GenerationSettings(num_beams=5, eos_token_id=(2,))
     model.save_pretrained(tmp_path)
     again = Transformer.from_pretrained(tmp_path)
     assert again.generation == model.generation

@@ -6,7 +6,7 @@ from itertools import product
 import torch
 from torch import Tensor
 
-from regard.models.generation import Settings
+from regard.models.generation import GenerationSettings
 
 EOS, START = 1, 0
 
@@ -35,7 +35,7 @@ class Scribe:
         self.out = sharp * torch.randn(hidden, vocab, generator=source)
         self.reads_source = reads_source
         defaults = {"eos_token_id": EOS, "decoder_start_token_id": START} | settings
-        self.generation = Settings().updated(**defaults)
+        self.generation = GenerationSettings().replace(**defaults)
         self.steps = []
 
     def begin(self, inputs, attention_mask=None):
@@ -76,7 +76,7 @@ class Table:
 
     def __init__(self, rows, **settings):
         self.logs = torch.tensor(rows).log()
-        self.generation = Settings().updated(**settings)
+        self.generation = GenerationSettings().replace(**settings)
 
     def begin(self, inputs, attention_mask=None):
         nothing = torch.empty(len(inputs), 0, dtype=torch.long)
@@ -112,7 +112,7 @@ class Reciter:
     def __init__(self, text, **settings):
         self.tokenizer, self.reads_source = Letters(), True
         self.ids = [*self.tokenizer.encode(text), EOS]
-        self.generation = Settings().updated(
+        self.generation = GenerationSettings().replace(
             eos_token_id=EOS, decoder_start_token_id=START, max_new_tokens=200, **settings
         )
 

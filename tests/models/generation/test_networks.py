@@ -5,7 +5,7 @@ import torch
 
 from models.generation.test_peers import IDS, WAYS, gpt2, marian, theirs
 from regard.models import Recurrent, from_pretrained
-from regard.models.generation import Settings, generate
+from regard.models.generation import GenerationSettings, generate
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +53,9 @@ def test_a_padded_batch_gives_what_each_gives_alone(models, name, beams):
 @pytest.mark.parametrize("beams", [1, 3])
 def test_a_recurrent_model_writes_a_batch_as_each_alone(beams):
     model = Recurrent(vocab=31, target_vocab=37, hidden=22, d_embed=7).eval()
-    model.generation = Settings(decoder_start_token_id=1, eos_token_id=(2,), pad_token_id=0)
+    model.generation = GenerationSettings(
+        decoder_start_token_id=1, eos_token_id=(2,), pad_token_id=0
+    )
     sources = [[7, 11, 13, 5], [9], [21, 22, 23]]
     together = generate(model, sources, num_beams=beams, max_new_tokens=9)
     for index, ids in enumerate(sources):

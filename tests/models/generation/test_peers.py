@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.models.generation import Settings, generate
+from regard.models.generation import GenerationSettings, generate
 
 transformers = pytest.importorskip("transformers")
 
@@ -31,7 +31,7 @@ class Adapter:
 
     def __init__(self, model):
         self.model, self.reads_source = model, model.config.is_encoder_decoder
-        self.generation = Settings.from_json(model.generation_config.to_json_string())
+        self.generation = GenerationSettings.from_json(model.generation_config.to_json_string())
 
     def begin(self, inputs, attention_mask=None):
         mask = torch.ones_like(inputs) if attention_mask is None else attention_mask

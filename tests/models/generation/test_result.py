@@ -26,7 +26,7 @@ def test_padding_is_the_end_where_there_is_no_token_for_it():
 
 def test_it_says_how_much_it_holds():
     out = generate(Table([[1.0, 0.0], [1.0, 0.0]]), [[1, 0]], max_new_tokens=3)
-    assert repr(out) == "Generated(1 sequences, 5 tokens at most)"
+    assert repr(out) == "GeneratedSequences(1 sequences, 5 tokens at most)"
 
 
 def test_beam_indices_name_the_sentence_and_the_beam_though_sentences_leave():

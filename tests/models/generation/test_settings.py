@@ -3,7 +3,7 @@ import json
 import pytest
 
 from regard.errors import FileError, InputError, UnknownNameError
-from regard.models.generation import Settings
+from regard.models.generation import GenerationSettings
 
 
 def test_a_file_of_transformers_is_read_and_what_means_nothing_here_is_passed_over():
@@ -19,8 +19,8 @@ def test_a_file_of_transformers_is_read_and_what_means_nothing_here_is_passed_ov
             "transformers_version": "5.0",
         }
     )
-    settings = Settings.from_json(text)
-    assert settings == Settings(
+    settings = GenerationSettings.from_json(text)
+    assert settings == GenerationSettings(
         bad_words_ids=((65000,),),
         eos_token_id=(0,),
         forced_eos_token_id=(0,),
@@ -30,42 +30,45 @@ def test_a_file_of_transformers_is_read_and_what_means_nothing_here_is_passed_ov
 
 
 def test_settings_go_to_json_and_back():
-    settings = Settings(
+    settings = GenerationSettings(
         num_beams=5, early_stopping="never", eos_token_id=(2, 3), stop_strings=("你", "\n")
     )
-    assert Settings.from_json(settings.to_json()) == settings
+    assert GenerationSettings.from_json(settings.to_json()) == settings
     assert "max_length" not in settings.to_json()
 
 
 def test_one_end_and_several_are_both_several():
-    assert Settings().updated(eos_token_id=7).eos_token_id == (7,)
-    assert Settings().updated(eos_token_id=[7, 5]).eos_token_id == (7, 5)
-    assert Settings().updated(stop_strings="a").stop_strings == ("a",)
-    assert Settings().updated(bad_words_ids=[[5, 3], [2]]).bad_words_ids == ((5, 3), (2,))
+    assert GenerationSettings().replace(eos_token_id=7).eos_token_id == (7,)
+    assert GenerationSettings().replace(eos_token_id=[7, 5]).eos_token_id == (7, 5)
+    assert GenerationSettings().replace(stop_strings="a").stop_strings == ("a",)
+    assert GenerationSettings().replace(bad_words_ids=[[5, 3], [2]]).bad_words_ids == ((5, 3), (2,))
 
 
 def test_an_unknown_setting_is_told_the_nearest():
     with pytest.raises(UnknownNameError, match="no setting 'num_beam'; did you mean 'num_beams'"):
-        Settings().updated(num_beam=3)
+        GenerationSettings().replace(num_beam=3)
 
 
 def test_a_new_length_replaces_the_default_of_the_other_kind():
-    settings = Settings(max_length=512).updated(max_new_tokens=7)
+    settings = GenerationSettings(max_length=512).replace(max_new_tokens=7)
     assert (settings.max_length, settings.max_new_tokens) == (None, 7)
-    settings = Settings(max_new_tokens=7).updated(max_length=11)
+    settings = GenerationSettings(max_new_tokens=7).replace(max_length=11)
     assert (settings.max_length, settings.max_new_tokens) == (11, None)
 
 
 def test_none_means_the_default():
-    assert Settings(top_k=3, num_beams=5).updated(top_k=None, num_beams=None) == Settings()
+    assert (
+        GenerationSettings(top_k=3, num_beams=5).replace(top_k=None, num_beams=None)
+        == GenerationSettings()
+    )
 
 
 @pytest.mark.parametrize("name", ["temperature", "top_k", "top_p", "min_p"])
 def test_what_is_for_sampling_is_not_passed_over_without_it(name):
     value = 7 if name == "top_k" else 0.5
-    assert Settings().updated(do_sample=True, **{name: value})
+    assert GenerationSettings().replace(do_sample=True, **{name: value})
     with pytest.raises(InputError, match=f"{name} is for sampling; add do_sample=True"):
-        Settings().updated(**{name: value})
+        GenerationSettings().replace(**{name: value})
 
 
 @pytest.mark.parametrize(
@@ -91,15 +94,15 @@ def test_what_is_for_sampling_is_not_passed_over_without_it(name):
 )
 def test_a_value_that_cannot_be_is_refused_with_a_sentence(unchecked, settings, message):
     with pytest.raises(InputError, match=message):
-        Settings().updated(**settings)
+        GenerationSettings().replace(**settings)
 
 
 def test_both_lengths_at_once_are_refused():
     with pytest.raises(InputError, match="give max_length or max_new_tokens, not both"):
-        Settings().updated(max_length=5, max_new_tokens=3)
+        GenerationSettings().replace(max_length=5, max_new_tokens=3)
 
 
 @pytest.mark.parametrize("text", ["{", "[1]", ""])
 def test_a_broken_file_is_said_to_be_so(text):
     with pytest.raises(FileError, match="the generation settings"):
-        Settings.from_json(text)
+        GenerationSettings.from_json(text)

@@ -40,7 +40,7 @@ def test_gradients_reach_every_parameter(name):
     model, (pixels, written) = built(name).train(), batch()
     loss = model(pixels, written).logsumexp(-1).sum()
     if name == "hard":
-        loss = loss + model.rehearse(pixels, written).log_probability.sum()
+        loss = loss + model.sample_attention(pixels, written).log_probability.sum()
     loss.backward()
     assert [name for name, each in model.named_parameters() if each.grad is None] == []
 

@@ -10,7 +10,7 @@ from regard.errors import InputError
 @pytest.mark.parametrize("name", ["bahdanau hard", "luong hard", "bahdanau straight-through"])
 def test_a_rehearsal_when_evaluating_has_the_logits_of_forward(name):
     model, (source, written, mask) = built(name), batch()
-    logits, log_probability = model.rehearse(source, written, attention_mask=mask)
+    logits, log_probability = model.sample_attention(source, written, attention_mask=mask)
     torch.testing.assert_close(logits, model(source, written, attention_mask=mask))
     assert log_probability.shape == (BATCH, TARGET)
     assert (log_probability <= 0).all()
@@ -18,13 +18,13 @@ def test_a_rehearsal_when_evaluating_has_the_logits_of_forward(name):
 
 def test_a_rehearsal_while_training_is_drawn():
     model, (source, written, _) = built("luong hard").train(), batch()
-    drawn = {model.rehearse(source, written).log_probability.sum().item() for _ in range(7)}
+    drawn = {model.sample_attention(source, written).log_probability.sum().item() for _ in range(7)}
     assert len(drawn) > 1
 
 
 def test_only_the_log_probability_trains_the_scores():
     model, (source, written, _) = built("luong hard").train(), batch()
-    logits, log_probability = model.rehearse(source, written)
+    logits, log_probability = model.sample_attention(source, written)
     weight = model.reader.mechanism.score.W
     assert torch.autograd.grad(logits.sum(), weight, allow_unused=True, retain_graph=True) == (
         None,
@@ -34,16 +34,16 @@ def test_only_the_log_probability_trains_the_scores():
 
 def test_the_only_key_is_chosen_for_sure():
     model, (source, written, _) = built("bahdanau hard").train(), batch()
-    log_probability = model.rehearse(source[:, :1], written).log_probability
+    log_probability = model.sample_attention(source[:, :1], written).log_probability
     assert (log_probability == 0).all()
-    assert (model.rehearse(source, written).log_probability < 0).all()
+    assert (model.sample_attention(source, written).log_probability < 0).all()
 
 
 @pytest.mark.parametrize("name", ["bahdanau none", "bahdanau gru", "bahdanau multi-head"])
 def test_a_rehearsal_wants_hard_attention(name):
     model, (source, written, _) = built(name), batch()
     with pytest.raises(InputError, match=r"attention|Hard"):
-        model.rehearse(source, written)
+        model.sample_attention(source, written)
 
 
 @pytest.mark.parametrize("name", ["bahdanau gru", "luong scaled-dot tied"])

@@ -44,7 +44,7 @@ def test_gradients_reach_every_parameter(name):
     model, (source, written, mask) = built(name).train(), batch()
     if name in SAMPLED:
         model(source, written, attention_mask=mask)
-        logits, log_probability = model.rehearse(source, written, attention_mask=mask)
+        logits, log_probability = model.sample_attention(source, written, attention_mask=mask)
         loss = logits.logsumexp(-1).sum() + log_probability.sum()
     else:
         loss = model(source, written, attention_mask=mask).logsumexp(-1).sum()
@@ -142,7 +142,7 @@ def test_dropout_counts_only_while_training():
 @pytest.mark.parametrize("name", ["bahdanau gru", "luong general", "luong feeding lstm"])
 def test_every_variant_writes_with_beams(name):
     model, (source, _, mask) = built(name), batch()
-    model.generation = model.generation.updated(
+    model.generation = model.generation.replace(
         decoder_start_token_id=1, eos_token_id=2, pad_token_id=0
     )
     together = model.generate(source, mask, num_beams=3, max_new_tokens=7)

@@ -24,7 +24,7 @@ WRITERS = {
 
 def small(name: str, **settings) -> Transformer:
     """One of the writers, ready to be used."""
-    return Transformer(WRITERS[name].changed(dropout=0.0, **settings)).eval()
+    return Transformer(WRITERS[name].replace(dropout=0.0, **settings)).eval()
 
 
 def inputs(model: Transformer, rows: int, length: int, *, side: str = "right"):

@@ -22,7 +22,7 @@ def logits(model):
 @pytest.mark.parametrize("name", WRITERS)
 def test_logits_stay_near_in_eight_bits(name):
     model = small(name)
-    light, wanted = model.quantised(), logits(model)
+    light, wanted = model.to_int8(), logits(model)
     assert (logits(light) - wanted).norm() < 0.05 * wanted.norm()
 
 
@@ -32,7 +32,7 @@ def test_logits_stay_near_in_eight_bits(name):
 def test_steps_in_eight_bits_give_what_one_pass_gives(name, engine, monkeypatch):
     if not engine:
         monkeypatch.setattr(fluent.Engine, "of", staticmethod(lambda *_: None))
-    light = small(name).quantised()
+    light = small(name).to_int8()
     ids, target = inputs(light, ROWS, 7)[0], written(light, ROWS, 5)
     whole = light(ids, target) if light.reads_source else light(target)
     state = light.begin(ids if light.reads_source else target)
@@ -43,7 +43,7 @@ def test_steps_in_eight_bits_give_what_one_pass_gives(name, engine, monkeypatch)
 
 
 def test_a_saved_model_of_eight_bits_comes_back_as_it_was(tmp_path):
-    light = small("vaswani").quantised()
+    light = small("vaswani").to_int8()
     light.save_pretrained(tmp_path / "light")
     again = Transformer.from_pretrained(tmp_path / "light")
     assert torch.equal(logits(again), logits(light))
@@ -52,7 +52,7 @@ def test_a_saved_model_of_eight_bits_comes_back_as_it_was(tmp_path):
 
 def test_its_large_matrices_take_a_quarter_of_the_bytes(tmp_path):
     model = small("vaswani", d_model=66, d_ff=256, vocab=53)
-    light = model.quantised()
+    light = model.to_int8()
     kept = [each for each in light.modules() if isinstance(each, QuantisedLinear)]
     whole = [each for each in model.modules() if isinstance(each, torch.nn.Linear)]
     assert len(kept) == len(whole)
@@ -63,8 +63,8 @@ def test_a_model_is_loaded_in_eight_bits_when_asked(tmp_path):
     model = small("llama")
     model.save_pretrained(tmp_path / "m")
     light = from_pretrained(tmp_path / "m", precision="int8")
-    assert torch.equal(logits(light), logits(model.quantised()))
-    assert light.quantised() is light
+    assert torch.equal(logits(light), logits(model.to_int8()))
+    assert light.to_int8() is light
 
 
 def test_a_recurrent_model_has_no_form_of_eight_bits(tmp_path):

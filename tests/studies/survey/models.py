@@ -5,7 +5,7 @@ import functools
 import torch
 
 from regard.models import Tokenizer, Transformer
-from regard.models.generation import Settings
+from regard.models.generation import GenerationSettings
 
 TEXTS = [f"I love {what}{mark}" for what in ("you", "tea and cats", "tea") for mark in ("", ".")]
 PAIRS = [
@@ -37,7 +37,7 @@ def _dressed(kind):
     torch.manual_seed(7)
     model = Transformer(kind=kind, vocab=len(tokenizer()), **SIZES).eval()
     model.tokenizer = tokenizer()
-    model.generation = Settings().updated(
+    model.generation = GenerationSettings().replace(
         decoder_start_token_id=tokenizer().bos_token_id, pad_token_id=tokenizer().pad_token_id
     )
     return model

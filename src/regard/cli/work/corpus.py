@@ -7,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 
 from regard.errors import FileError
-from regard.training.corpora import barred, numbered, pairs, texts
+from regard.training.corpora import bar_separated_pairs, numbered, pairs, texts
 
 _KEYS = ("text", "source")  # of an object: the first that it has
 
@@ -30,7 +30,7 @@ class Corpus:
 
     def _pairs(self) -> Iterator[tuple[str, str]]:
         known = self.path.suffix in (".tsv", ".jsonl")
-        for each in pairs(self.path) if known else barred(self.path):
+        for each in pairs(self.path) if known else bar_separated_pairs(self.path):
             yield each.source, each.target
 
     def _texts(self) -> Iterator[str]:

@@ -13,7 +13,7 @@ from regard.cli.work.writing import native_writer
 from regard.errors import InputError
 from regard.loading import load
 from regard.studies import Sentence, align, read_sentences
-from regard.training.corpora import Pair, barred, pairs, texts
+from regard.training.corpora import Pair, bar_separated_pairs, pairs, texts
 from regard.training.evaluate import evaluate as score
 from regard.training.evaluate import evaluate_texts
 
@@ -38,7 +38,13 @@ def _translator(model: Any, data: Path, asked: dict[str, Any]) -> Scores:
     held = _pairs(data, asked["limit"], reverse=asked["reverse"])
     gold, peaks = (_links(asked[name], data, asked) for name in ("gold", "peaks"))
     with progress(len(held) + len(gold) + len(peaks), quiet=asked["quiet"]) as bar:
-        found = score(model, held, beam=asked["beam"], words=asked["language"], told=bar.after(0))
+        found = score(
+            model,
+            held,
+            beam=asked["beam"],
+            bleu_tokenizer=asked["language"],
+            on_progress=bar.after(0),
+        )
         numbers = asdict(found)
         lengths = numbers.pop("by_length")
         scores = Scores(numbers, lengths if asked["by_length"] else ())
@@ -52,7 +58,7 @@ def _translator(model: Any, data: Path, asked: dict[str, Any]) -> Scores:
 
 
 def _pairs(data: Path, limit: int | None, *, reverse: bool) -> list[Pair]:
-    corpus = barred(data) if data.suffix not in (".tsv", ".jsonl") else pairs(data)
+    corpus = bar_separated_pairs(data) if data.suffix not in (".tsv", ".jsonl") else pairs(data)
     found = list(islice(corpus, limit))
     return [Pair(each.target, each.source) for each in found] if reverse else found
 

@@ -39,7 +39,7 @@ def run(
     with in_options():
         writer = load_writer(name, translates=False, int8=light, device=device).model
         settings = settings_of(asked)
-        asks = writer.generation.updated(**settings)
+        asks = writer.generation.replace(**settings)
         if out is None and not as_json and asks.num_beams == asks.num_return_sequences == 1:
             for text in texts:
                 _flow(writer, text, settings)

@@ -14,8 +14,8 @@ from regard.cli.work.words import printable
 from regard.errors import FileError
 from regard.loading import cached_models, describe_model
 from regard.loading.descriptions import is_model_folder
-from regard.models import shipped
-from regard.models.checkpoints.locations import folder_of
+from regard.models import shipped_models
+from regard.models.checkpoints.locations import checkpoint_folder
 from regard.storage import load_trace
 from regard.text import say as sentence
 from regard.types import Tokens, Trace
@@ -62,12 +62,12 @@ def _folder(file: str, path: Path) -> Path | None:
         return path
     if path.is_file():
         return path.parent if is_model_folder(path.parent) else None
-    if file in shipped():
-        return folder_of(file)
+    if file in shipped_models():
+        return checkpoint_folder(file)
     known = cached_models()
     if file in known:
         return known[file]
-    names = ", ".join([*shipped(), *known])
+    names = ", ".join([*shipped_models(), *known])
     raise FileError(f"no file, folder or model {file!r} here; the models are {names or 'none'}")
 
 

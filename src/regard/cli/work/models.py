@@ -11,8 +11,8 @@ from rich.text import Text
 
 from regard.cli.output import as_text
 from regard.loading import ModelDescription, cached_models, describe_model, find_models
-from regard.models import shipped
-from regard.models.checkpoints.locations import folder_of
+from regard.models import shipped_models
+from regard.models.checkpoints.locations import checkpoint_folder
 
 _WORDS = {
     "shipped": ("Shipped with regard", "随 regard 附带"),
@@ -50,7 +50,7 @@ def run(folder: Path | None, lang: str, as_json: bool) -> None:
         found = {"": [describe_model(each) for each in find_models(folder.expanduser())]}
     else:
         found = {
-            "shipped": [describe_model(folder_of(name), name) for name in shipped()],
+            "shipped": [describe_model(checkpoint_folder(name), name) for name in shipped_models()],
             "cached": [describe_model(place, name) for name, place in cached_models().items()],
         }
     if as_json:

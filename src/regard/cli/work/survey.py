@@ -15,8 +15,8 @@ from regard.loading import find_device, load
 from regard.studies.survey.files import SUFFIXES, save_survey
 from regard.studies.survey.run import survey, takes_pairs
 from regard.studies.survey.table import Survey
-from regard.training.contexts import listening
-from regard.training.distribution import World, world
+from regard.training.contexts import deferred_interrupts
+from regard.training.distribution import World, process_group
 
 _PAGE = ".html"
 _STATE = ".state"  # what the name of a survey under way ends with
@@ -30,10 +30,10 @@ def run(model: str, corpus: Path, outs: tuple[Path, ...], **asked: Any) -> None:
     loaded = load(model, device="cpu")
     tokenizer = loaded.tokenizer
     texts = Corpus(corpus, takes_pairs(loaded.model), asked["paragraphs"], asked["limit"])
-    with world(str(device)) as ranks:
+    with process_group(str(device)) as ranks:
         work = _Work(loaded.model.to(ranks.device), tokenizer, texts, ranks, asked)
         found = work.surveyed(outs[0] if outs else None)
-        if not ranks.first:
+        if not ranks.is_first:
             return
     for out in outs:
         _write(found, model, out, asked["lang"])
@@ -88,9 +88,9 @@ class _Work:
     def surveyed(self, out: Path | None) -> Survey:
         """The survey; a file to be written lets it be gone on with."""
         # what is broken in the corpus is found before the work
-        total = sum(1 for _ in self.texts) if self.ranks.first else 0
-        quiet = self.asked["quiet"] or not self.ranks.first
-        with listening(self.signals), progress(total, quiet=quiet) as bar:
+        total = sum(1 for _ in self.texts) if self.ranks.is_first else 0
+        quiet = self.asked["quiet"] or not self.ranks.is_first
+        with deferred_interrupts(self.signals), progress(total, quiet=quiet) as bar:
             try:
                 return survey(
                     self.network,
@@ -102,7 +102,7 @@ class _Work:
                     told=lambda done: self._told(bar, done),
                 )
             except KeyboardInterrupt:
-                if out is not None and self.ranks.first:
+                if out is not None and self.ranks.is_first:
                     said = say("interrupted", self.asked["lang"], done=self.done)
                     click.echo(said, err=True)
                 raise

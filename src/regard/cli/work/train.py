@@ -98,7 +98,7 @@ class Bar:
         return sum(tokens for _, tokens in self._recent) / max(now - begun, 1e-6)
 
     def _print(self, event: Evaluated) -> None:
-        scores = "  ".join(f"{name} {value:.3g}" for name, value in event.scores.items())
+        scores = "  ".join(f"{name} {value:.3g}" for name, value in event.metrics.items())
         console = self.progress.console
         console.print(f"{event.step}: {scores}{'  (best)' if event.best else ''}")
         for sample in event.samples:

@@ -14,7 +14,7 @@ from regard.cli.language import say
 from regard.cli.work.patience import PATIENCE
 from regard.errors import InputError
 from regard.loading import LoadedModel, load
-from regard.models import shipped
+from regard.models import shipped_models
 
 _PAUSE = 0.5  # seconds between two of its lines
 _NAMES = {
@@ -89,7 +89,7 @@ def usual(name: str | None, command: str, shipped_for_it: str) -> str:
     """The model that is asked for, or the shipped one of the command."""
     if name is not None:
         return name
-    if shipped_for_it not in shipped():
+    if shipped_for_it not in shipped_models():
         raise click.UsageError(
             f"{shipped_for_it} is not shipped with this version; name a model: regard {command} "
             "--model PATH|NAME"

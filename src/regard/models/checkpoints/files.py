@@ -12,7 +12,7 @@ from torch import Tensor
 
 from regard.errors import FileError
 
-__all__ = ["Weights", "read_json"]
+__all__ = ["CheckpointTensors", "read_json"]
 
 _AGAIN = "download or write it again"
 
@@ -30,7 +30,7 @@ def read_json(file: Path) -> dict[str, Any]:
     return data
 
 
-class Weights(Mapping[str, Tensor]):
+class CheckpointTensors(Mapping[str, Tensor]):
     """The tensors of a folder by name, each read when it is asked for."""
 
     def __init__(self, folder: Path) -> None:

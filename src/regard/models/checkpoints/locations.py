@@ -6,7 +6,7 @@ from pathlib import Path
 
 from regard.errors import FileError
 
-__all__ = ["folder_of", "shipped"]
+__all__ = ["checkpoint_folder", "shipped_models"]
 
 ZOO = Path(__file__).parents[2] / "zoo"
 
@@ -15,7 +15,7 @@ _WANTED = ["*.json", "*.safetensors", "*.model", "*.spm", "vocab.txt", "merges.t
 _OLDER = ["pytorch_model*.bin"]
 
 
-def folder_of(name: str | Path) -> Path:
+def checkpoint_folder(name: str | Path) -> Path:
     """The folder of a checkpoint: that of a shipped name, a path, or downloaded from the hub."""
     path = Path(name).expanduser()
     if path.is_dir():
@@ -29,14 +29,14 @@ def folder_of(name: str | Path) -> Path:
     return _downloaded(str(name))
 
 
-def shipped() -> tuple[str, ...]:
+def shipped_models() -> tuple[str, ...]:
     """The names of the models that came with the package."""
     found = ZOO.iterdir() if ZOO.is_dir() else ()
     return tuple(sorted(each.name for each in found if (each / "config.json").is_file()))
 
 
 def _shipped() -> str:
-    return f"shipped: {', '.join(shipped())}" if shipped() else "none is shipped"
+    return f"shipped: {', '.join(shipped_models())}" if shipped_models() else "none is shipped"
 
 
 def _downloaded(name: str) -> Path:

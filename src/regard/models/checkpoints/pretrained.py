@@ -13,13 +13,13 @@ from torch import Tensor, nn
 from regard.errors import FileError, InputError, UnknownNameError
 from regard.files import atomic_folder
 from regard.models.checkpoints.families import FAMILIES
-from regard.models.checkpoints.files import Weights, read_json
-from regard.models.checkpoints.locations import folder_of
+from regard.models.checkpoints.files import CheckpointTensors, read_json
+from regard.models.checkpoints.locations import checkpoint_folder
 from regard.models.checkpoints.parameter_mapping import Piece, fill, unfilled
-from regard.models.checkpoints.registry import class_named, names
+from regard.models.checkpoints.registry import names, registered_class
 from regard.models.checkpoints.site_names import original_site_names
 from regard.models.config import Config
-from regard.models.generation import Settings
+from regard.models.generation import GenerationSettings
 from regard.models.tokenizers import Tokenizer
 
 __all__ = ["Pretrained", "from_pretrained"]
@@ -60,7 +60,7 @@ class Pretrained(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.tokenizer = None
-        self.generation = Settings()
+        self.generation = GenerationSettings()
         self.site_names: dict[str, str] = {}
 
     @classmethod
@@ -132,7 +132,7 @@ def from_pretrained(
     """
     if not dtype.is_floating_point:
         raise InputError(f"expected a floating-point dtype, got {dtype}")
-    folder = folder_of(name)
+    folder = checkpoint_folder(name)
     config = read_json(folder / "config.json")
     model = _own(folder, config, dtype) if "class" in config else _foreign(folder, config, dtype)
     model.tokenizer = _tokenizer(folder)
@@ -141,21 +141,21 @@ def from_pretrained(
 
 
 def _lightened(model: Any, name: str | Path) -> Any:
-    if not hasattr(model, "quantised"):
+    if not hasattr(model, "to_int8"):
         raise InputError(
             f"{name} holds a {type(model).__name__}; only a Transformer has an int8 form, "
             'load this one with precision="float"'
         )
-    return model.quantised()
+    return model.to_int8()
 
 
 def _own(folder: Path, config: dict[str, Any], dtype: torch.dtype) -> Any:
-    kind = class_named(str(config.pop("class")))
+    kind = registered_class(str(config.pop("class")))
     site_names = config.pop("site_names", {})
     with unfilled():
         model = kind(kind.config_class.from_json(config)).to(dtype)
     model.site_names = site_names
-    weights = Weights(folder)
+    weights = CheckpointTensors(folder)
     fill(model, (Piece(n, n, partial(weights.__getitem__, n)) for n in weights), folder)
     return model
 
@@ -166,10 +166,10 @@ def _foreign(folder: Path, config: dict[str, Any], dtype: torch.dtype) -> Any:
         raise UnknownNameError(
             f"architecture (model_type of {folder / 'config.json'})", kind, [*FAMILIES, *names()]
         )
-    family, weights = FAMILIES[kind], Weights(folder)
+    family, weights = FAMILIES[kind], CheckpointTensors(folder)
     ours = family.config(folder, config, weights)
     with unfilled():
-        model = class_named("Transformer")(ours).to(dtype)
+        model = registered_class("Transformer")(ours).to(dtype)
     model.site_names = original_site_names(model, ours, family)
     fill(model, family.pieces(weights, ours), folder, family.theirs)
     return model
@@ -181,13 +181,13 @@ def _tokenizer(folder: Path) -> Tokenizer | None:
     return Tokenizer.load(folder) if there else None
 
 
-def _generation(folder: Path, config: dict[str, Any]) -> Settings:
+def _generation(folder: Path, config: dict[str, Any]) -> GenerationSettings:
     """Those of generation_config.json; ids that it does not tell, or all, are in config.json."""
     file = folder / "generation_config.json"
     if not file.is_file():
-        return Settings.from_json(json.dumps(config))
+        return GenerationSettings.from_json(json.dumps(config))
     ids = {key: config[key] for key in _IDS if config.get(key) is not None}
-    return Settings.from_json(json.dumps(ids | read_json(file)))
+    return GenerationSettings.from_json(json.dumps(ids | read_json(file)))
 
 
 def _tensors(model: nn.Module) -> dict[str, Tensor]:

@@ -6,7 +6,7 @@ from torch import nn
 
 from regard.errors import UnknownNameError
 
-__all__ = ["class_named", "names", "register"]
+__all__ = ["names", "register", "registered_class"]
 
 M = TypeVar("M", bound=type[nn.Module])
 
@@ -19,7 +19,7 @@ def register(kind: M) -> M:
     return kind
 
 
-def class_named(name: str) -> Any:
+def registered_class(name: str) -> Any:
     """The registered class of that name."""
     if name not in _CLASSES:
         raise UnknownNameError("class of models", name, names())

@@ -11,8 +11,8 @@ from torch import Tensor
 from regard.models.generation.hypotheses import Board, Drafts
 from regard.models.generation.prompts import Inputs, Prefix, prepare
 from regard.models.generation.request import Plan
-from regard.models.generation.result import Generated
-from regard.models.generation.settings import Settings
+from regard.models.generation.result import GeneratedSequences
+from regard.models.generation.settings import GenerationSettings
 from regard.models.generation.stopping import Decoder
 from regard.models.generation.strategy import Strategy, everyone
 
@@ -20,7 +20,7 @@ Own = TypeVar("Own")
 
 
 @runtime_checkable
-class State(Protocol):
+class DecodingState(Protocol):
     """All that a model remembers of what its rows have read."""
 
     def select(self: Own, rows: Int[Tensor, " row"]) -> Own:
@@ -28,11 +28,11 @@ class State(Protocol):
         ...
 
 
-S = TypeVar("S", bound=State)
+S = TypeVar("S", bound=DecodingState)
 
 
 @runtime_checkable
-class Writer(Protocol[S]):
+class GenerativeModel(Protocol[S]):
     """A model that writes: an encoder-decoder, a decoder alone, a captioner.
 
     A writer with `reads_source` encodes its inputs in `begin` and starts to write from the start
@@ -40,7 +40,7 @@ class Writer(Protocol[S]):
     caller's to change, and a state is spent once `step` or `select` was called on it.
     """
 
-    generation: Settings
+    generation: GenerationSettings
 
     @property
     def reads_source(self) -> bool:
@@ -59,19 +59,19 @@ class Writer(Protocol[S]):
 
 
 def generate(
-    writer: Writer[Any],
+    writer: GenerativeModel[Any],
     inputs: Inputs,
     attention_mask: Tensor | None = None,
     *,
     prefix: Prefix | None = None,
     tokenizer: Decoder | None = None,
     **settings: Any,
-) -> Generated:
+) -> GeneratedSequences:
     """What the model writes about its inputs, or after them: greedy unless the settings say else.
 
     The inputs are ids, (batch, length) with padding on either side that `attention_mask` marks,
     or a list of sequences. `prefix` is what the target begins with: ids for all, or for each.
-    The settings are those of `Settings`; what is left out is as in `writer.generation`.
+    The settings are those of `GenerationSettings`; what is left out is as in `writer.generation`.
     """
     plan = plan_for(writer, inputs, attention_mask, prefix, tokenizer, settings)
     (board,) = deque(write(writer, plan), maxlen=1)
@@ -79,7 +79,7 @@ def generate(
 
 
 def plan_for(
-    writer: Writer[Any],
+    writer: GenerativeModel[Any],
     inputs: Inputs,
     attention_mask: Tensor | None,
     prefix: Prefix | None,
@@ -87,13 +87,15 @@ def plan_for(
     changes: dict[str, Any],
 ) -> Plan:
     """What is to be done, checked; the tokenizer is the writer's own unless one is given."""
-    settings = writer.generation.updated(**changes)
+    settings = writer.generation.replace(**changes)
     tokenizer = getattr(writer, "tokenizer", None) if tokenizer is None else tokenizer
     prompt = prepare(inputs, attention_mask, prefix, settings, writer.reads_source)
     return Plan(settings, prompt, tokenizer, writer.reads_source)
 
 
-def write(writer: Writer[Any], plan: Plan, strategy: Strategy | None = None) -> Iterator[Board]:
+def write(
+    writer: GenerativeModel[Any], plan: Plan, strategy: Strategy | None = None
+) -> Iterator[Board]:
     """The board after each token until no draft goes on, by the strategy of the plan or another."""
     prompt, strategy = plan.prompt, strategy or plan.strategy()
     board = Board(Drafts.of(prompt.tokens))

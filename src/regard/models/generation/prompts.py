@@ -10,7 +10,7 @@ from torch import Tensor
 
 from regard.errors import InputError, ShapeError
 from regard.models.generation.hypotheses import PADDING
-from regard.models.generation.settings import Settings
+from regard.models.generation.settings import GenerationSettings
 
 Inputs = Tensor | Sequence[Tensor] | Sequence[Sequence[int]]
 Prefix = Tensor | Sequence[int] | Sequence[Sequence[int]]
@@ -53,7 +53,7 @@ def prepare(
     inputs: Inputs,
     attention_mask: Tensor | None,
     prefix: Prefix | None,
-    settings: Settings,
+    settings: GenerationSettings,
     reads_source: bool,
 ) -> Prompt:
     """The prompt of a generation, checked."""
@@ -74,7 +74,7 @@ def prepare(
 
 
 def _from_source(
-    source: Tensor, mask: Tensor | None, prefix: Prefix | None, settings: Settings
+    source: Tensor, mask: Tensor | None, prefix: Prefix | None, settings: GenerationSettings
 ) -> Prompt:
     start = settings.decoder_start_token_id
     start = settings.bos_token_id if start is None else start
@@ -91,7 +91,7 @@ def _from_source(
 
 
 def _joined(
-    inputs: Inputs, mask: Tensor | None, pad: int, settings: Settings
+    inputs: Inputs, mask: Tensor | None, pad: int, settings: GenerationSettings
 ) -> tuple[Tensor, Tensor | None]:
     """The inputs as one tensor, and which of its tokens are real if that is not all of them."""
     if not isinstance(inputs, Tensor):
@@ -116,7 +116,7 @@ def _joined(
     return inputs, None if mask.all() else mask.long()
 
 
-def _guessed(inputs: Tensor, settings: Settings) -> Tensor | None:
+def _guessed(inputs: Tensor, settings: GenerationSettings) -> Tensor | None:
     """As in transformers: tokens of padding are padding unless they also end a sentence."""
     pad = settings.pad_token_id
     if pad is None or pad in settings.eos_token_id or inputs.dtype.is_floating_point:

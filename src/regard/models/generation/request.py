@@ -22,9 +22,9 @@ from regard.models.generation.logits_processors import (
     Suppressed,
 )
 from regard.models.generation.prompts import Prompt
-from regard.models.generation.result import Generated, Harvest
+from regard.models.generation.result import GeneratedSequences, Harvest
 from regard.models.generation.sampling import Filter, Sampling
-from regard.models.generation.settings import Settings
+from regard.models.generation.settings import GenerationSettings
 from regard.models.generation.stopping import Decoder, Ends, StopStrings
 from regard.models.generation.strategy import Course, Greedy, LengthPenalty, Strategy
 
@@ -42,7 +42,7 @@ _NAMING = (
 class Plan:
     """How one prompt is to be written on, settings and prompt together."""
 
-    settings: Settings
+    settings: GenerationSettings
     prompt: Prompt
     tokenizer: Decoder | None
     reads_source: bool
@@ -68,7 +68,7 @@ class Plan:
                         f"{name} names token {token}, but the model writes 0 to {vocabulary - 1}"
                     )
 
-    def harvest(self, finished: Sequence[Drafts]) -> Generated:
+    def harvest(self, finished: Sequence[Drafts]) -> GeneratedSequences:
         """The result."""
         settings, tokens = self.settings, self.prompt.tokens
         pad = settings.pad_token_id

@@ -15,7 +15,7 @@ _Ids = Int[Tensor, " length"]
 
 
 @dataclass(frozen=True, eq=False)
-class Generated(Sequence[_Ids]):
+class GeneratedSequences(Sequence[_Ids]):
     """The sequences that a model wrote, several for each input next to each other, best first.
 
     Indexing gives the ids of one, without padding. `sequences` holds all, padded; `real` tells
@@ -48,7 +48,7 @@ class Generated(Sequence[_Ids]):
 
     def __repr__(self) -> str:
         count, length = self.sequences.shape
-        return f"Generated({count} sequences, {length} tokens at most)"
+        return f"GeneratedSequences({count} sequences, {length} tokens at most)"
 
 
 @dataclass(frozen=True)
@@ -62,14 +62,14 @@ class Harvest:
 
     def __call__(
         self, finished: Sequence[Drafts], prompt: Int[Tensor, "sentence prompt"]
-    ) -> Generated:
+    ) -> GeneratedSequences:
         """The best of each sentence, or in the order in which they were drawn."""
         pool = _joined([*finished, self._nothing(prompt)])
         order = self._order(pool)
         ids, path = pool.ids[order], pool.path[order]
         ids = ids[:, : int((ids >= 0).any(dim=0).nonzero().max()) + 1]
         path = path[:, : ids.shape[1] - prompt.shape[1]]
-        return Generated(
+        return GeneratedSequences(
             sequences=ids.masked_fill(ids < 0, self.pad),
             real=ids >= 0,
             scores=pool.scores[order],

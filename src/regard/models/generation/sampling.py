@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from regard.models.generation.hypotheses import Board
-from regard.models.generation.settings import Settings
+from regard.models.generation.settings import GenerationSettings
 from regard.models.generation.strategy import Course, Logits, check_choice, check_finite, everyone
 from regard.models.generation.topk import largest
 
@@ -31,7 +31,7 @@ class Filter:
     least: int = 1
 
     @classmethod
-    def of(cls, settings: Settings, least: int = 1) -> "Filter":
+    def of(cls, settings: GenerationSettings, least: int = 1) -> "Filter":
         """The filter that the settings ask for, at least so many tokens left."""
         asked = (settings.temperature, settings.top_k, settings.top_p, settings.min_p)
         return cls(*asked, least)

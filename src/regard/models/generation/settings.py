@@ -34,7 +34,7 @@ _WARPED = ("temperature", "top_k", "top_p", "min_p")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class GenerationSettings:
     """What `generate` obeys, in the words of a generation_config.json.
 
     `max_length` counts the prompt, `max_new_tokens` does not; without both, 20 new tokens.
@@ -43,8 +43,8 @@ class Settings:
     True stops a sentence as soon as it has `num_beams` finished hypotheses, "never" only when no
     better one is possible, False (the default) when none is likely.
 
-    >>> from regard.models.generation import Settings
-    >>> Settings(num_beams=5).updated(length_penalty=0.6).num_beams
+    >>> from regard.models.generation import GenerationSettings
+    >>> GenerationSettings(num_beams=5).replace(length_penalty=0.6).num_beams
     5
     """
 
@@ -78,7 +78,7 @@ class Settings:
     def __post_init__(self) -> None:
         _check(self)
 
-    def updated(self, **changes: Any) -> "Settings":
+    def replace(self, **changes: Any) -> "GenerationSettings":
         """These settings with changes, lists and single ids welcome; None is the default."""
         known = [field.name for field in fields(self)]
         changes = {name: value for name, value in changes.items() if name not in _GRANTED}
@@ -101,7 +101,7 @@ class Settings:
         return settings
 
     @staticmethod
-    def from_json(text: str) -> "Settings":
+    def from_json(text: str) -> "GenerationSettings":
         """The settings of a generation_config.json; keys that mean nothing here are passed over."""
         try:
             record = json.loads(text)
@@ -110,8 +110,8 @@ class Settings:
         if not isinstance(record, Mapping):
             kind = type(record).__name__
             raise FileError(f"the generation settings should be a JSON object, got {kind}")
-        known = {field.name for field in fields(Settings)}
-        return Settings(
+        known = {field.name for field in fields(GenerationSettings)}
+        return GenerationSettings(
             **{
                 name: _several(name, value)
                 for name, value in record.items()
@@ -138,7 +138,7 @@ def _several(name: str, value: Any) -> Any:
     return (value,) if isinstance(value, (int, str)) else tuple(value)
 
 
-def _check(settings: Settings) -> None:
+def _check(settings: GenerationSettings) -> None:
     for name, least in _LEAST.items():
         value = getattr(settings, name)
         whole = isinstance(value, int) and not isinstance(value, bool)
@@ -157,7 +157,7 @@ def _check(settings: Settings) -> None:
             raise InputError(f"one of {name} is empty; leave it out")
 
 
-def _check_sampling(settings: Settings) -> None:
+def _check_sampling(settings: GenerationSettings) -> None:
     if settings.do_sample and not _within(settings.temperature, 0):
         raise InputError(
             f"temperature should be more than 0, got {settings.temperature!r}; "

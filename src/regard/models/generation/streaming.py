@@ -7,7 +7,7 @@ from typing import Any
 from torch import Tensor
 
 from regard.errors import InputError
-from regard.models.generation.loop import Writer, plan_for, write
+from regard.models.generation.loop import GenerativeModel, plan_for, write
 from regard.models.generation.prompts import Inputs, Prefix
 from regard.models.generation.request import Plan
 from regard.models.generation.stopping import Decoder
@@ -53,7 +53,7 @@ class TextFlow:
 
 
 def stream_ids(
-    writer: Writer[Any],
+    writer: GenerativeModel[Any],
     inputs: Inputs,
     attention_mask: Tensor | None = None,
     *,
@@ -66,7 +66,7 @@ def stream_ids(
 
 
 def stream(
-    writer: Writer[Any],
+    writer: GenerativeModel[Any],
     inputs: Inputs,
     attention_mask: Tensor | None = None,
     *,
@@ -85,7 +85,7 @@ def stream(
     return _pieces(_tokens(writer, plan), TextFlow(plan.tokenizer, before))
 
 
-def _tokens(writer: Writer[Any], plan: Plan) -> Iterator[int]:
+def _tokens(writer: GenerativeModel[Any], plan: Plan) -> Iterator[int]:
     rows, asked = len(plan.prompt.tokens), plan.settings
     if rows > 1 or asked.num_beams > 1 or asked.num_return_sequences > 1:
         raise InputError(

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from regard.errors import InputError
 from regard.models.checkpoints.registry import register
-from regard.models.generation import Generated
+from regard.models.generation import GeneratedSequences
 from regard.models.images.config import CaptionerConfig
 from regard.models.images.features import FeatureMap, Pixels
 from regard.models.recurrent.encoder import Encoded
@@ -18,7 +18,7 @@ class Captioner(RecurrentWriter):
     """Writes what a picture shows, looking at its cells at each step (Xu et al. 2015).
 
     The decoder starts from the mean of the annotations (section 3.1.2); attention is soft (4.2)
-    or hard (4.1), trained through `rehearse`.
+    or hard (4.1), trained through `sample_attention`.
 
     >>> import torch
     >>> from regard.models.images import Captioner
@@ -31,7 +31,7 @@ class Captioner(RecurrentWriter):
     config: CaptionerConfig
 
     def __init__(self, config: CaptionerConfig | None = None, **settings: Any) -> None:
-        config = CaptionerConfig(**settings) if config is None else config.changed(**settings)
+        config = CaptionerConfig(**settings) if config is None else config.replace(**settings)
         super().__init__(config, config.widths[-1])
         self.features = FeatureMap(config)
 
@@ -41,7 +41,7 @@ class Captioner(RecurrentWriter):
 
     def generate(  # type: ignore[override]  # a picture is no ids
         self, pixel_values: Any, attention_mask: Tensor | None = None, **settings: Any
-    ) -> Generated:
+    ) -> GeneratedSequences:
         """What the model writes about each picture."""
         return super().generate(pixel_values, attention_mask, **settings)
 

@@ -28,7 +28,7 @@ class Recogniser(Pretrained):
 
     def __init__(self, config: RecogniserConfig | None = None, **settings: Any) -> None:
         super().__init__()
-        config = RecogniserConfig(**settings) if config is None else config.changed(**settings)
+        config = RecogniserConfig(**settings) if config is None else config.replace(**settings)
         self.config = config
         self.features = FeatureMap(config)
         dim = self.features.dim

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from regard.errors import InputError, ShapeError
 from regard.models.checkpoints.pretrained import Pretrained
 from regard.models.checkpoints.registry import register
-from regard.models.generation import Generated, generate
+from regard.models.generation import GeneratedSequences, generate
 from regard.models.recurrent.config import DecoderConfig, RecurrentConfig
 from regard.models.recurrent.decoder import Fixed, Read, decoder
 from regard.models.recurrent.encoder import Encoded, Encoder, Words, new_table
@@ -23,7 +23,7 @@ Ids = Int[Tensor, "batch length"]
 Logits = Float[Tensor, "batch length vocab"]
 
 
-class Rehearsal(NamedTuple):
+class SampledAttention(NamedTuple):
     """Logits under keys that hard attention chose, and how likely it was to choose them."""
 
     logits: Logits
@@ -75,20 +75,22 @@ class RecurrentWriter(Pretrained, ABC):
 
     def generate(
         self, input_ids: Any, attention_mask: Tensor | None = None, **settings: Any
-    ) -> Generated:
+    ) -> GeneratedSequences:
         """What the model writes about its inputs."""
         return generate(self, input_ids, attention_mask, **settings)
 
-    def rehearse(
+    def sample_attention(
         self, source: Any, decoder_input_ids: Ids, *, attention_mask: Tensor | None = None
-    ) -> Rehearsal:
+    ) -> SampledAttention:
         """The logits of `forward` with hard attention, and the log-probability of its choices.
 
         While training the keys are drawn, and the log-probability is what REINFORCE multiplies
         by the reward (Xu et al. 2015, eq. 12).
         """
         if self.reader is None:
-            raise InputError("rehearse is for hard attention; this model attends to nothing")
+            raise InputError(
+                "sample_attention is for hard attention; this model attends to nothing"
+            )
         hidden, memory = self._opened(self.encode(source, attention_mask))
         chosen: list[Tensor] = []
         looking = self.reader
@@ -99,7 +101,7 @@ class RecurrentWriter(Pretrained, ABC):
             return choice.context
 
         features, _ = self.decoder(self.words(decoder_input_ids), hidden, read)
-        return Rehearsal(self._logits(features), torch.cat(chosen, dim=1))
+        return SampledAttention(self._logits(features), torch.cat(chosen, dim=1))
 
     @torch.no_grad()
     def begin(self, source: Any, attention_mask: Tensor | None = None) -> RecurrentState:
@@ -201,7 +203,7 @@ class Recurrent(RecurrentWriter):
     config: RecurrentConfig
 
     def __init__(self, config: RecurrentConfig | None = None, **settings: Any) -> None:
-        config = RecurrentConfig(**settings) if config is None else config.changed(**settings)
+        config = RecurrentConfig(**settings) if config is None else config.replace(**settings)
         super().__init__(config, 2 * config.direction)
         layers = config.layers if config.encoder_layers is None else config.encoder_layers
         self.encoder = Encoder(

@@ -12,7 +12,7 @@ import torch
 from regard.errors import InputError, UnknownNameError
 
 
-class Batch(dict[str, Any]):
+class BatchEncoding(dict[str, Any]):
     """Ids, masks and offsets by name; `batch.input_ids` is `batch["input_ids"]`.
 
     `encodings` are the texts as the tokenizers library saw them.
@@ -28,7 +28,7 @@ class Batch(dict[str, Any]):
         except KeyError:
             raise AttributeError(f"this batch has {', '.join(self)}, and no {name!r}") from None
 
-    def to(self, device: str | torch.device) -> "Batch":
+    def to(self, device: str | torch.device) -> "BatchEncoding":
         """The same batch, its tensors on the device."""
         for name, part in self.items():
             if isinstance(part, torch.Tensor):

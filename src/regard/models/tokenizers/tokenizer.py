@@ -9,7 +9,14 @@ import tokenizers
 from torch import Tensor
 
 from regard.errors import InputError
-from regard.models.tokenizers.encoding import Batch, Options, encoded, options_of, parts_of, stacked
+from regard.models.tokenizers.encoding import (
+    BatchEncoding,
+    Options,
+    encoded,
+    options_of,
+    parts_of,
+    stacked,
+)
 from regard.models.tokenizers.folders import HIDDEN, Manner, Parts, read_folder
 from regard.models.tokenizers.training import Chinese, Kind, Plan, mark, train_backend
 
@@ -73,13 +80,13 @@ class Tokenizer:
         plan = Plan(kind, vocab_size, punctuation, chinese, lower, alphabet)
         return Tokenizer(train_backend(lines, plan))
 
-    def continuing(self) -> "Tokenizer":
+    def without_eos(self) -> "Tokenizer":
         """The same vocabulary for texts that a model goes on with: <s> before, no end behind.
 
         What `train` gives is for texts that are whole, such as those that are translated.
 
         >>> from regard.models import Tokenizer
-        >>> tokenizer = Tokenizer.train(["to be"], "byte-bpe", 270).continuing()
+        >>> tokenizer = Tokenizer.train(["to be"], "byte-bpe", 270).without_eos()
         >>> tokenizer.convert_ids_to_tokens(tokenizer.encode("to"))
         ['<s>', 'to']
         """
@@ -138,7 +145,7 @@ class Tokenizer:
         *,
         text_target: Texts | None = None,
         **options: Any,
-    ) -> Batch:
+    ) -> BatchEncoding:
         """Ids and masks of one text or several; the keywords are those of Hugging Face.
 
         `text_target` is encoded too, as `labels`, or alone as `input_ids`.
@@ -234,7 +241,7 @@ class Tokenizer:
         model = type(self.backend_tokenizer.model).__name__
         return f"{type(self).__name__}({model}, {len(self)} tokens)"
 
-    def _batch(self, text: Texts, text_pair: Texts | None, options: Options) -> Batch:
+    def _batch(self, text: Texts, text_pair: Texts | None, options: Options) -> BatchEncoding:
         one = isinstance(text, str) or (
             options.is_split_into_words and (not text or isinstance(text[0], str))
         )
@@ -246,9 +253,9 @@ class Tokenizer:
             self._pad(encodings, options.width(max(map(len, encodings), default=0)))
         parts = parts_of(encodings, options, paired=seconds is not None)
         if one and options.return_tensors is None:
-            return Batch({name: rows[0] for name, rows in parts.items()}, encodings)
+            return BatchEncoding({name: rows[0] for name, rows in parts.items()}, encodings)
         kind = options.return_tensors
-        return Batch({name: stacked(rows, kind) for name, rows in parts.items()}, encodings)
+        return BatchEncoding({name: stacked(rows, kind) for name, rows in parts.items()}, encodings)
 
     def _pad(self, encodings: list[tokenizers.Encoding], width: int) -> None:
         pad = self.pad_token_id

@@ -26,7 +26,7 @@ class TransformerConfig(Config):
     embeddings from N(0, 1/d_model), a number draws all from N(0, init_std^2). `alignment_layer` is
     the layer of the decoder, counted from 0, whose cross-attention says best which source word a
     target word is the translation of; None is the last. `precision` "int8" keeps large matrices in
-    eight bits, for writing only: see `Transformer.quantised`.
+    eight bits, for writing only: see `Transformer.to_int8`.
 
     >>> from regard.models import TransformerConfig
     >>> TransformerConfig(kind="decoder", positions="rotary", heads=4).head_dim

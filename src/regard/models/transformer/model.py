@@ -12,7 +12,7 @@ from regard.masks import Mask, causal, padding
 from regard.models.checkpoints.parameter_mapping import unfilled
 from regard.models.checkpoints.pretrained import Pretrained
 from regard.models.checkpoints.registry import register
-from regard.models.generation import Generated, generate
+from regard.models.generation import GeneratedSequences, generate
 from regard.models.transformer.config import TransformerConfig
 from regard.models.transformer.heads import ClassificationHead, LanguageHead, Pooler, SpanHead
 from regard.models.transformer.initialisation import initialise
@@ -62,7 +62,7 @@ class Transformer(Pretrained):
 
     def __init__(self, config: TransformerConfig | None = None, **settings: Any) -> None:
         super().__init__()
-        config = TransformerConfig(**settings) if config is None else config.changed(**settings)
+        config = TransformerConfig(**settings) if config is None else config.replace(**settings)
         self.config = config
         kind, vocab = config.kind, config.target_vocab or config.vocab
         self.encoder = Stack(config) if kind != "decoder" else None
@@ -76,7 +76,7 @@ class Transformer(Pretrained):
         if config.precision == "int8":
             lighten(self)
 
-    def quantised(self) -> "Transformer":
+    def to_int8(self) -> "Transformer":
         """The same model with its large matrices in eight bits: lighter, faster on a CPU."""
         if self.config.precision == "int8":
             return self
@@ -157,10 +157,10 @@ class Transformer(Pretrained):
 
     def generate(
         self, input_ids: Any, attention_mask: Tensor | None = None, **settings: Any
-    ) -> Generated:
+    ) -> GeneratedSequences:
         """What the model writes: a translation, or the prompt continued.
 
-        The ids are a tensor or a list of sequences; the settings are those of `Settings`.
+        The ids are a tensor or a list of sequences; the settings are those of `GenerationSettings`.
         """
         return generate(self, input_ids, attention_mask, **settings)
 

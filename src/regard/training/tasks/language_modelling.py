@@ -36,7 +36,7 @@ class LanguageModelling:
         """A tokenizer learnt from the training texts; it starts no sequence with an end token."""
         vocabulary = recipe.vocabulary
         corpus = texts(*recipe.data.train)
-        return vocabulary.learn(corpus, vocabulary.kind, vocabulary.size).continuing()
+        return vocabulary.learn(corpus, vocabulary.kind, vocabulary.size).without_eos()
 
     def batches(self) -> Batches:
         """The training texts in batches without end."""

@@ -95,7 +95,7 @@ class Translation:
         if plan.hard != "reinforce":
             return language_model_loss(model, batch, plan.smoothing)
         source, target = batch.inputs["input_ids"], batch.inputs["decoder_input_ids"]
-        logits, log_probability = model.rehearse(
+        logits, log_probability = model.sample_attention(
             source, target, attention_mask=batch.inputs["attention_mask"]
         )
         return reinforced(logits, log_probability, batch.labels, self.baseline, plan.smoothing)

@@ -10,7 +10,7 @@ from typing import Any
 from torch import Tensor
 
 from regard.errors import FileError, UnknownNameError
-from regard.models.checkpoints.files import Weights
+from regard.models.checkpoints.files import CheckpointTensors
 from regard.models.checkpoints.parameter_mapping import Piece
 from regard.models.transformer.config import TransformerConfig
 
@@ -48,7 +48,7 @@ class Rule:
                 return _filled(self.theirs, found)
         return None
 
-    def part(self, weights: Weights, name: str, place: int) -> Tensor:
+    def part(self, weights: CheckpointTensors, name: str, place: int) -> Tensor:
         """The tensor of one of our names."""
         tensor = weights[name][self.skip :]
         tensor = tensor.mT if self.turned and tensor.dim() == 2 else tensor
@@ -107,7 +107,7 @@ class Family:
     modules: tuple[Rule, ...] = ()
 
     def config(
-        self, folder: Path, config: Mapping[str, Any], weights: Weights
+        self, folder: Path, config: Mapping[str, Any], weights: CheckpointTensors
     ) -> TransformerConfig:
         """Our configuration of this checkpoint."""
         known = next(iter(self.heads))
@@ -118,7 +118,7 @@ class Family:
         reading = Reading(folder, config, shapes, self.heads[name])
         return TransformerConfig(**self.settings(reading) | {"head": reading.head})
 
-    def pieces(self, weights: Weights, config: TransformerConfig) -> Iterator[Piece]:
+    def pieces(self, weights: CheckpointTensors, config: TransformerConfig) -> Iterator[Piece]:
         """The tensors by our names; one that no rule knows keeps its own."""
         for name in weights:
             short = self._short(name)
