@@ -169,7 +169,7 @@ class Case:
 
     def _there(self, finding: Finding) -> bool:
         if self.fault in OF_WORDS:
-            columns = finding.drawing.columns if finding.drawing else ()
+            columns = finding.view.columns if finding.view else ()
             return {*self.place.columns} <= {*columns}
         heads = {self.place.head, self.place.other} if self.fault == "redundant" else None
         if self.fault in OF_MASKS or finding.head is None:

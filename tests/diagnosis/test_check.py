@@ -5,11 +5,11 @@ from regard.diagnosis import Check, Checks, Hit, Limit, diagnose
 from regard.diagnosis.check import sayings
 from regard.errors import UnknownNameError
 from regard.types import Trace
-from regard.types.finding import Saying
+from regard.types.finding import FindingText
 
 SAID = {
-    "en": Saying("{text}{site} has {value:.1f} of {limit:.0f}{often}.", "{word}"),
-    "zh": Saying("{value}"),
+    "en": FindingText("{text}{site} has {value:.1f} of {limit:.0f}{often}.", "{word}"),
+    "zh": FindingText("{value}"),
 }
 TRACE = Trace.from_weights(torch.eye(5)[None], list("abcde"))
 
@@ -26,9 +26,9 @@ def told(*hits, traces=TRACE, **settings):
 def test_a_check_of_ones_own_is_told_like_ours():
     (found,) = told(Hit(2.0, "weights", 0, words={"word": "so"}), view="heatmap")
     assert found.sentence() == "weights has 2.0 of 1."
-    assert found.saying().meaning == "so"
-    assert found.call == "look('weights', 0)"
-    assert (found.drawing.view, found.drawing.site, found.drawing.head) == ("heatmap", "weights", 0)
+    assert found.text().meaning == "so"
+    assert found.remedy_code == "look('weights', 0)"
+    assert (found.view.kind, found.view.site, found.view.head) == ("heatmap", "weights", 0)
 
 
 @pytest.mark.parametrize(
@@ -51,12 +51,12 @@ def test_heads_are_called_as_the_model_numbers_them():
     (found,) = told(
         Hit(2.0, "weights", 0, words={"word": ""}), traces=Trace(TRACE.streams, (numbered,))
     )
-    assert (found.head, found.call) == (0, "look('weights', 7)")
+    assert (found.head, found.remedy_code) == (0, "look('weights', 7)")
 
 
 def test_words_with_braces_are_words():
     (found,) = told(Hit(2.0, "weights", 0, words={"word": "{site}"}))
-    assert found.saying().meaning == "{site}"
+    assert found.text().meaning == "{site}"
 
 
 def test_checks_are_found_by_name_and_the_nearest_is_named():

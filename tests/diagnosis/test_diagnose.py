@@ -18,7 +18,7 @@ def test_the_call_of_a_finding_can_be_run_as_it_stands():
     traces = traced(at(ENCODER, in_head(2, even)))
     (found,) = diagnose(traces, model, checks=[CHECKS["uniform"]])
     known = {"model": model, "processor": model.tokenizer, "texts": ["I love you"]}
-    tried = eval(found.call, {"regard": regard} | known)  # noqa: S307  our own code
+    tried = eval(found.remedy_code, {"regard": regard} | known)  # noqa: S307  our own code
     assert tried.judged == "written"
     assert tried.after[0][ENCODER].weights(2).sum() == 0
 

@@ -9,7 +9,7 @@ def test_every_finding_has_its_number_and_limit_in_both_languages():
     for each in diagnosed():
         for language in ("en", "zh"):
             assert any(sign.isdigit() for sign in each.sentence(language))
-            assert "{" not in "".join(vars(each.saying(language)).values())
+            assert "{" not in "".join(vars(each.text(language)).values())
 
 
 def test_findings_come_by_severity():

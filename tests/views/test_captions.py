@@ -1,7 +1,7 @@
 import pytest
 
 from regard.text import say
-from regard.types.finding import Finding, Saying
+from regard.types.finding import Finding, FindingText
 from regard.views import State
 from regard.views.captions import join_sentences, percent, value_of
 
@@ -43,6 +43,6 @@ def test_every_choice_of_a_state_has_its_words():
 
 
 def test_an_observation_without_a_limit_is_told_by_its_number_alone():
-    said = {"en": Saying("So it is.")}
+    said = {"en": FindingText("So it is.")}
     assert value_of(Finding("portrait", "observation", 4.9137, 0, said), "en") == "4.91"
     assert value_of(Finding("numeric", "bug", 0.2, 0, said), "zh") == "0.2（界限 0）"

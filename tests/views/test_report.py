@@ -9,16 +9,16 @@ import torch
 
 from regard.errors import InputError, NotFiniteError, UnknownNameError
 from regard.types import Trace
-from regard.types.finding import Drawing, Finding, Saying
+from regard.types.finding import Finding, FindingText, FindingView
 from regard.views import View, heatmap, report
 from regard.views.report import MOST
 from views import vectors
 
-SAID = {"en": Saying("A sentence."), "zh": Saying("一句话。")}
+TEXTS = {"en": FindingText("A sentence."), "zh": FindingText("一句话。")}
 
 
-def finding(example=0, drawing=None, severity="warning", check="sink", **more):
-    return Finding(check, severity, 0.5, 0.25, SAID, example=example, drawing=drawing, **more)
+def finding(example=0, view=None, severity="warning", check="sink", **more):
+    return Finding(check, severity, 0.5, 0.25, TEXTS, example=example, view=view, **more)
 
 
 def small(seed=0, size=5):
@@ -27,7 +27,7 @@ def small(seed=0, size=5):
     return Trace.from_weights(weights, [f"t{seed}{place}" for place in range(size)])
 
 
-HEAD = Drawing("heatmap", "layer 1", 2)
+HEAD = FindingView("heatmap", "layer 1", 2)
 
 
 def test_the_worst_findings_come_first_and_equals_keep_their_order():
@@ -75,7 +75,7 @@ def test_a_finding_of_a_trace_that_is_not_held_is_told_without_its_picture():
     traces = [small(seed) for seed in range(MOST + 3)]
     told = report(traces, [finding(each, HEAD) for each in range(1, MOST + 3)])
     assert len(told.scene.traces) == MOST
-    assert [each.drawing is None for each in told.scene.findings] == [False] * 5 + [True] * 3
+    assert [each.view is None for each in told.scene.findings] == [False] * 5 + [True] * 3
 
 
 def test_a_report_comes_back_from_its_file(tmp_path):
@@ -100,7 +100,7 @@ def test_weights_that_are_no_numbers_are_shown_as_none_and_the_caption_says_so()
     weights = torch.full((2, 3, 3), 1 / 3)
     weights[1, 1, 2] = torch.nan
     trace = Trace.from_weights({"broken": weights}, ["a", "b", "c"])
-    told = report(trace, [finding(drawing=Drawing("heatmap", "broken", 1))])
+    told = report(trace, [finding(view=FindingView("heatmap", "broken", 1))])
     assert told.numbers.weights[1].tolist() == pytest.approx([1 / 3, 1 / 3, 0])
     assert "no finite numbers are shown as 0" in told.numbers.caption
     assert told.packed.header["traces"][0]["sites"][0]["mended"] is True
@@ -110,7 +110,9 @@ def test_weights_that_are_no_numbers_are_shown_as_none_and_the_caption_says_so()
 
 def test_a_mended_map_is_mended_still_when_it_was_read(tmp_path):
     trace = Trace.from_weights(torch.tensor([[torch.inf, 0.5], [0.5, 0.5]]), ["a", "b"])
-    read = View.load(report(trace, [finding(drawing=Drawing("heatmap"))]).save(tmp_path / "r.json"))
+    read = View.load(
+        report(trace, [finding(view=FindingView("heatmap"))]).save(tmp_path / "r.json")
+    )
     assert "shown as 0" in read.numbers.caption
 
 
@@ -118,10 +120,14 @@ def test_a_mended_map_is_mended_still_when_it_was_read(tmp_path):
     ("wrong", "error", "message"),
     [
         (finding(4), InputError, "'sink' is of trace 4, and there are 1, numbered from 0"),
-        (finding(0, Drawing("flow", "h.9")), UnknownNameError, "no attention site 'h.9'"),
+        (finding(0, FindingView("flow", "h.9")), UnknownNameError, "no attention site 'h.9'"),
         (finding(0, replace(HEAD, head=3)), InputError, "has head 3 of 'layer 1', which has 3"),
         (finding(0, replace(HEAD, rows=(5,))), InputError, "has row 5 of 'layer 1', which has 5"),
-        (finding(0, Drawing("heatmap", columns=(-1,))), InputError, "has column -1 of 'layer 0'"),
+        (
+            finding(0, FindingView("heatmap", columns=(-1,))),
+            InputError,
+            "has column -1 of 'layer 0'",
+        ),
     ],
 )
 def test_a_picture_of_what_is_not_there_is_refused(wrong, error, message):

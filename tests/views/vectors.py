@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from regard.types import AttentionMap, Axis, Dense, Tokens, Trace
-from regard.types.finding import Drawing, Finding, Saying
+from regard.types.finding import Finding, FindingText, FindingView
 from regard.views import Place, State, report
 from regard.views.captions import percent
 from regard.views.code import Scores, blobs, decode
@@ -72,17 +72,17 @@ def another_trace() -> Trace:
 def findings() -> list[Finding]:
     """One of each severity, with every kind of picture and with none."""
     said = {
-        "en": Saying(f"Looks at {HOSTILE}.", "It is <b>tired</b>.", "Let it & rest."),
-        "zh": Saying("看向首个词元。", "它累了。", "让它休息。"),
+        "en": FindingText(f"Looks at {HOSTILE}.", "It is <b>tired</b>.", "Let it & rest."),
+        "zh": FindingText("看向首个词元。", "它累了。", "让它休息。"),
     }
-    only = {"en": Saying("Nobody knows.")}
-    column = Drawing("heatmap", "encoder.0", 1, columns=(5, 6))
-    row = Drawing("highlight", "cross.0", None, rows=(2,), columns=(1,))
+    only = {"en": FindingText("Nobody knows.")}
+    column = FindingView("heatmap", "encoder.0", 1, columns=(5, 6))
+    row = FindingView("highlight", "cross.0", None, rows=(2,), columns=(1,))
     code = f"try({HOSTILE!r})"
     return [
         Finding("sink", "observation", 0.91, 0.5, said, "encoder.0", 1, 0, column, code),
         Finding("leak", "bug", float("nan"), 0.001, said, "cross.0", None, 0, row),
-        Finding("odd", "warning", 2.0, 1.0, only, "encoder.1", 0, 0, Drawing("heads")),
+        Finding("odd", "warning", 2.0, 1.0, only, "encoder.1", 0, 0, FindingView("heads")),
         Finding("lost", "observation", 1.5, float("inf"), only),
     ]  # fmt: skip
 
@@ -185,7 +185,7 @@ def made() -> dict:
     packed = pack(scene)
     read = unpack(packed)
     told = report(a_trace(), findings())
-    shown = [index for index, each in enumerate(told.scene.findings) if each.drawing]
+    shown = [index for index, each in enumerate(told.scene.findings) if each.view]
     data = (
         bytes(range(256)) + b"\x00\xd8\xff\xdf\x00\xe0\xff\xfe\xfe\xff\xff\xff<\x00\r\x00\x00\x00x"
     )

@@ -8,7 +8,7 @@ from regard.diagnosis.evidence import Evidence
 from regard.diagnosis.limits import LIMITS, Limit
 from regard.errors import UnknownNameError
 from regard.text import LANGUAGES, say, sentences, template
-from regard.types.finding import Drawing, Finding, Saying, Severity
+from regard.types.finding import Finding, FindingText, FindingView, Severity
 
 Picture = Literal["heatmap", "highlight", "flow", "heads"]
 Cost = Literal["traces", "model"]
@@ -49,7 +49,7 @@ class Check:
     severity: Severity
     limit: Limit
     find: Callable[[Evidence, Limit], Iterable[Hit]]
-    said: Mapping[str, Saying]
+    said: Mapping[str, FindingText]
     view: Picture | None = None
     call: str | None = None
     cost: Cost = "traces"
@@ -71,7 +71,7 @@ class Check:
         }
         drawing = None
         if self.view is not None:
-            drawing = Drawing(self.view, hit.site, hit.head, hit.rows, hit.columns)
+            drawing = FindingView(self.view, hit.site, hit.head, hit.rows, hit.columns)
         numbers = dict(hit.words)
         if hit.held is not None:
             numbers |= {"held": hit.held, "among": hit.among}
@@ -130,21 +130,21 @@ def entry(
     return Check(name, severity, LIMITS[limit or name], find, sayings(name), view, call, cost)
 
 
-def sayings(check: str) -> Mapping[str, Saying]:
+def sayings(check: str) -> Mapping[str, FindingText]:
     """What is said of a check in each language, as templates of `regard.text`."""
     return {language: _saying(check, language) for language in LANGUAGES}
 
 
-def _saying(check: str, language: str) -> Saying:
+def _saying(check: str, language: str) -> FindingText:
     others = sentences("diagnosis")[language]
-    return Saying(
+    return FindingText(
         template(f"diagnosis.{check}.sentence", language),
         others.get(f"diagnosis.{check}.meaning", ""),
         others.get(f"diagnosis.{check}.remedy", ""),
     )
 
 
-def _spoken(saying: Saying, fields: Mapping[str, Any]) -> Saying:
+def _spoken(saying: FindingText, fields: Mapping[str, Any]) -> FindingText:
     parts = (saying.sentence, saying.meaning, saying.remedy)
     sentence, meaning, remedy = (each.format(**fields) for each in parts)
     return replace(saying, sentence=sentence, meaning=meaning, remedy=remedy)

@@ -1,7 +1,7 @@
 """The values that everything else turns on: Tokens, AttentionMap, Trace, Finding."""
 
 from regard.types.counting import Received
-from regard.types.finding import Drawing, Finding, Saying
+from regard.types.finding import Finding, FindingText, FindingView
 from regard.types.maps import AttentionMap, Axis
 from regard.types.sources import Dense, Recomputable, Source, Summary
 from regard.types.tokens import Tokens
@@ -11,12 +11,12 @@ __all__ = [
     "AttentionMap",
     "Axis",
     "Dense",
-    "Drawing",
     "Finding",
+    "FindingText",
+    "FindingView",
     "Gap",
     "Received",
     "Recomputable",
-    "Saying",
     "Source",
     "Summary",
     "Tokens",

@@ -11,10 +11,15 @@ SEVERITIES: tuple[Severity, ...] = get_args(Severity)
 
 
 @dataclass(frozen=True)
-class Drawing:
-    """The picture that shows a finding, as data: which view of which site, head and tokens."""
+class FindingView:
+    """The picture that shows a finding, as data: a kind of view, and what it marks.
 
-    view: Literal["heatmap", "highlight", "flow", "heads"]
+    `kind` is the name of a registered view, such as "heatmap"; the views package refuses a name
+    that it does not know when it draws the picture. `rows` and `columns` are the tokens to mark,
+    numbered within the map of `site`.
+    """
+
+    kind: str
     site: str | None = None
     head: int | None = None
     rows: tuple[int, ...] = ()
@@ -22,8 +27,8 @@ class Drawing:
 
 
 @dataclass(frozen=True)
-class Saying:
-    """What is said of a finding in one language: the fact, what it usually means, what to do."""
+class FindingText:
+    """A finding in one language: the fact in a sentence, what it usually means, what to do."""
 
     sentence: str
     meaning: str = ""
@@ -34,12 +39,14 @@ class Saying:
 class Finding:
     """What a check found: `value` on the wrong side of `limit`, at a site and head if it has one.
 
-    `example` is the number of the trace that shows it best. `call` is code that tries a remedy at
-    once, where there is one. An observation is common in healthy models, never an alarm.
+    `texts` holds the finding in each language. `example` is the number of the trace that shows it
+    best, and `view` the picture of that trace to open. `remedy_code` is Python code that tries a
+    remedy at once, where there is one. The severity "observation" is for what is common in
+    healthy models and needs no action.
 
-    >>> from regard.types.finding import Finding, Saying
-    >>> said = {"en": Saying("Head 3 looks at the first token (91%).")}
-    >>> Finding("sink", "observation", 0.91, 0.5, said, site="h.2", head=3).sentence()
+    >>> from regard.types.finding import Finding, FindingText
+    >>> texts = {"en": FindingText("Head 3 looks at the first token (91%).")}
+    >>> Finding("sink", "observation", 0.91, 0.5, texts, site="h.2", head=3).sentence()
     'Head 3 looks at the first token (91%).'
     """
 
@@ -47,34 +54,34 @@ class Finding:
     severity: Severity
     value: float
     limit: float
-    said: Mapping[str, Saying]
+    texts: Mapping[str, FindingText]
     site: str | None = None
     head: int | None = None
     example: int = 0
-    drawing: Drawing | None = None
-    call: str | None = None
+    view: FindingView | None = None
+    remedy_code: str | None = None
     numbers: Mapping[str, Any] = field(default_factory=dict)
     """Further numbers and words that the sentence is made of, as JSON types."""
 
     def __post_init__(self) -> None:
         if self.severity not in SEVERITIES:
             raise UnknownNameError("severity", self.severity, SEVERITIES)
-        if not self.said:
+        if not self.texts:
             raise InputError(f"the finding {self.check!r} expected a sentence, got none")
 
     def sentence(self, language: str = "en") -> str:
         """The finding in one sentence."""
-        return self.saying(language).sentence
+        return self.text(language).sentence
 
-    def saying(self, language: str = "en") -> Saying:
-        """All that is said of it in a language."""
-        if language not in self.said:
-            raise UnknownNameError("language", language, self.said)
-        return self.said[language]
+    def text(self, language: str = "en") -> FindingText:
+        """The sentence, its meaning and the remedy in one language."""
+        if language not in self.texts:
+            raise UnknownNameError("language", language, self.texts)
+        return self.texts[language]
 
     def to_json(self) -> dict[str, Any]:
         """The finding as JSON types."""
-        return asdict(self) | {"said": {name: asdict(each) for name, each in self.said.items()}}
+        return asdict(self) | {"texts": {name: asdict(text) for name, text in self.texts.items()}}
 
     def __str__(self) -> str:
-        return f"{self.severity}: {next(iter(self.said.values())).sentence}"
+        return f"{self.severity}: {next(iter(self.texts.values())).sentence}"

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from regard.text import say, sentences
-from regard.types.finding import Finding, Saying
+from regard.types.finding import Finding, FindingText
 from regard.views.scene import Scene, Site
 from regard.views.state import State
 
@@ -75,9 +75,9 @@ def scale_said(state: State, largest: float) -> Sentence:
     return f"caption.scale.{state.scale}", {"largest": percent(largest)}
 
 
-def spoken(finding: Finding, language: str | None) -> Saying:
+def spoken(finding: Finding, language: str | None) -> FindingText:
     """What is said of a finding in a language, or in the first one that it has."""
-    return finding.said.get(language or "en") or next(iter(finding.said.values()))
+    return finding.texts.get(language or "en") or next(iter(finding.texts.values()))
 
 
 def check_said(check: str, language: str | None) -> str:

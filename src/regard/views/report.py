@@ -3,11 +3,11 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Unpack
+from typing import Any, Unpack, cast
 
 from regard.errors import InputError
 from regard.types import Trace
-from regard.types.finding import SEVERITIES, Drawing, Finding
+from regard.types.finding import SEVERITIES, Finding, FindingView
 from regard.views.functions import STATES, Extras, check_extras
 from regard.views.scene import Scene, Traced, build
 from regard.views.state import State
@@ -28,10 +28,11 @@ def report(
 
     >>> import torch
     >>> from regard.types import Trace
-    >>> from regard.types.finding import Drawing, Finding, Saying
+    >>> from regard.types.finding import Finding, FindingText, FindingView
     >>> from regard.views import report
-    >>> said = {"en": Saying("Head 0 looks at itself."), "zh": Saying("第 0 头看自身。")}
-    >>> sink = Finding("sink", "observation", 0.9, 0.5, said, "weights", 0, 0, Drawing("heatmap"))
+    >>> texts = {"en": FindingText("Head 0 looks at itself."), "zh": FindingText("第 0 头看自身。")}
+    >>> heatmap = FindingView("heatmap")
+    >>> sink = Finding("sink", "observation", 0.9, 0.5, texts, "weights", 0, 0, heatmap)
     >>> report(Trace.from_weights(torch.eye(3), ["我", "爱", "你"]), [sink])
     <report of 1 finding>
     """
@@ -52,20 +53,20 @@ def report(
 def first_state(scene: Scene, state: State) -> State:
     """The first finding that has a picture, opened; without one, the overview of heads."""
     for index, finding in enumerate(scene.findings or ()):
-        if finding.drawing is not None:
+        if finding.view is not None:
             return opened(finding, index, state)
     return replace(state, view="heads")
 
 
 def opened(finding: Finding, index: int, state: State) -> State:
     """The state that shows the picture of a finding."""
-    drawing = finding.drawing
+    drawing = finding.view
     assert drawing is not None
     by_column = bool(drawing.columns) and not drawing.rows
     places = drawing.columns if by_column else drawing.rows
     return replace(
         state,
-        view=drawing.view,
+        view=cast(Any, drawing.kind),  # the state itself refuses a kind that does not exist
         trace=finding.example,
         site=drawing.site,
         head=drawing.head,
@@ -89,11 +90,11 @@ def _check(traces: Sequence[Trace], findings: Sequence[Finding]) -> None:
                 f"the finding {finding.check!r} is of trace {finding.example}, and there are "
                 f"{len(traces)}, numbered from 0; give all traces that were diagnosed"
             )
-        if finding.drawing is not None:
-            _check_drawing(traces[finding.example], finding.check, finding.drawing)
+        if finding.view is not None:
+            _check_drawing(traces[finding.example], finding.check, finding.view)
 
 
-def _check_drawing(trace: Trace, check: str, drawing: Drawing) -> None:
+def _check_drawing(trace: Trace, check: str, drawing: FindingView) -> None:
     if drawing.site is None and not (drawing.rows or drawing.columns or drawing.head):
         return
     seen = trace.maps[0] if drawing.site is None else trace[drawing.site]
@@ -109,7 +110,7 @@ def _check_drawing(trace: Trace, check: str, drawing: Drawing) -> None:
 
 def _held(findings: Sequence[Finding]) -> list[int]:
     """The traces that are in the scene: the first, and those of the worst findings."""
-    wanted = dict.fromkeys([0, *(each.example for each in findings if each.drawing)])
+    wanted = dict.fromkeys([0, *(each.example for each in findings if each.view)])
     return sorted([*wanted][:MOST])
 
 
@@ -119,7 +120,7 @@ def _placed(findings: Sequence[Finding], held: Sequence[int]) -> tuple[Finding, 
     return tuple(
         replace(each, example=numbers[each.example])
         if each.example in numbers
-        else replace(each, example=0, drawing=None)
+        else replace(each, example=0, view=None)
         for each in findings
     )
 

@@ -20,7 +20,7 @@ def test_a_source_word_that_no_head_looks_at_is_dropped_by_name():
 
     found = the_one(diagnosed(at(CROSS, without), [1]), "dropped")
     assert '"books"' in found.sentence()
-    assert found.drawing.columns == (column,)
+    assert found.view.columns == (column,)
     assert "弟弟" in found.sentence("zh")
 
 
@@ -36,7 +36,7 @@ def test_a_source_word_that_is_looked_at_again_and_again_is_repeated_by_name():
 def test_the_layer_that_aligns_best_is_drawn():
     often = at(CROSS, on_column(column_of("books")))
     found = next(each for each in diagnosed(often, [1]) if each.check == "repeated")
-    assert found.drawing.site == CROSS[0]  # alignment_layer of its config
+    assert found.view.site == CROSS[0]  # alignment_layer of its config
 
 
 def test_pieces_are_words_where_a_script_has_no_spaces():

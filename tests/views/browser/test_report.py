@@ -3,28 +3,28 @@
 import pytest
 
 from regard.text import say
-from regard.types.finding import Drawing, Finding, Saying
+from regard.types.finding import Finding, FindingText, FindingView
 from regard.views import report
 from views.browser import scenes
 
 
 def said(name):
     return {
-        "en": Saying(
+        "en": FindingText(
             f"The sentence of {name}.", f"The meaning of {name}.", f"The way out, {name}."
         ),
-        "zh": Saying(f"{name} 的句子。", f"{name} 的含义。", f"{name} 的出路。"),
+        "zh": FindingText(f"{name} 的句子。", f"{name} 的含义。", f"{name} 的出路。"),
     }
 
 
 def findings():
     hostile = scenes.HOSTILE[1]
-    column = Drawing("heatmap", "layer.1", 2, columns=(6, 8))
-    row = Drawing("highlight", "layer.0", None, rows=(4,))
+    column = FindingView("heatmap", "layer.1", 2, columns=(6, 8))
+    row = FindingView("highlight", "layer.0", None, rows=(4,))
     return [
         Finding("sink", "observation", 0.9, 0.5, said("one"), "layer.1", 2, 0, column),
         Finding("leak", "bug", 0.1, 0.0, said(hostile), "layer.0", 1, 1, row, f"call({hostile!r})"),
-        Finding("odd", "warning", 1.0, 0.0, {"en": Saying("Only English.")}),
+        Finding("odd", "warning", 1.0, 0.0, {"en": FindingText("Only English.")}),
     ]
 
 

@@ -8,7 +8,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from regard.types import Trace
-from regard.types.finding import Drawing, Finding, Saying
+from regard.types.finding import Finding, FindingText, FindingView
 from regard.views import report
 from views import vectors
 
@@ -67,9 +67,9 @@ def test_severities_have_colours_where_there_are_some():
 
 
 def test_code_keeps_its_lines_and_indents():
-    said = {"en": Saying("A head is dead.")}
+    said = {"en": FindingText("A head is dead.")}
     call = "with watch(model):\n    model(" + "first, " * 9 + "last)"
-    found = Finding("dead", "warning", 1, 0, said, drawing=Drawing("heads"), call=call)
+    found = Finding("dead", "warning", 1, 0, said, view=FindingView("heads"), remedy_code=call)
     lines = printed(report(Trace.from_weights(torch.eye(2), ["a", "b"]), [found]), 40).splitlines()
     assert "    with watch(model):" in lines
     assert lines[-1].startswith("        ")

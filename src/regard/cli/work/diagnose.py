@@ -170,7 +170,11 @@ def _print(
     console.print(report(patient.traces, told, language=lang))
     for line in _ending(findings, told, ran, lang):
         console.print(line, markup=False, highlight=False)
-    if patient.loaded is not None and patient.loaded.native and any(each.call for each in told):
+    if (
+        patient.loaded is not None
+        and patient.loaded.native
+        and any(each.remedy_code for each in told)
+    ):
         console.print(_say("python", lang, name=patient.name), markup=False, highlight=False)
 
 

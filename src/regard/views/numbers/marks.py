@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from regard.types.finding import Drawing
+from regard.types.finding import FindingView
 from regard.views.numbers.reading import Label
 from regard.views.scene import Scene
 from regard.views.state import State
@@ -25,13 +25,13 @@ def marks(scene: Scene, state: State, rows: tuple[Label, ...], columns: tuple[La
     return Marks(_covering(rows, places["row"]), _covering(columns, places["column"]))
 
 
-def drawing_of(scene: Scene, state: State) -> Drawing:
+def drawing_of(scene: Scene, state: State) -> FindingView:
     """The picture of the open finding if it is of the map that is shown; else an empty one."""
-    nothing = Drawing("heads")
+    nothing = FindingView("heads")
     if state.finding is None or state.finding >= len(scene.findings or ()):
         return nothing
     finding = (scene.findings or ())[state.finding]
-    drawing = finding.drawing or nothing
+    drawing = finding.view or nothing
     traced = scene.trace(state.trace)
     same = traced.site(state.site) is traced.site(drawing.site) if drawing.site else True
     same &= (finding.example, drawing.head) == (state.trace, state.head)

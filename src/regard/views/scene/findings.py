@@ -4,25 +4,25 @@ import math
 from dataclasses import asdict
 from typing import Any
 
-from regard.types.finding import Drawing, Finding, Saying
+from regard.types.finding import Finding, FindingText, FindingView
 
 Json = dict[str, Any]
 
 
 def packed_finding(finding: Finding) -> Json:
     """What a page shows of a finding; numbers that JSON does not have are null."""
-    drawing = finding.drawing
+    drawing = finding.view
     return {
         "check": finding.check,
         "severity": finding.severity,
         "value": _finite(finding.value),
         "limit": _finite(finding.limit),
-        "said": {language: asdict(each) for language, each in finding.said.items()},
+        "said": {language: asdict(each) for language, each in finding.texts.items()},
         "site": finding.site,
         "head": finding.head,
         "trace": finding.example,
         "drawing": None if drawing is None else _packed_drawing(drawing),
-        "call": finding.call,
+        "call": finding.remedy_code,
     }
 
 
@@ -34,7 +34,7 @@ def unpacked_finding(state: Json) -> Finding:
         state["severity"],
         math.nan if state["value"] is None else state["value"],
         math.nan if state["limit"] is None else state["limit"],
-        {language: Saying(**each) for language, each in state["said"].items()},
+        {language: FindingText(**each) for language, each in state["said"].items()},
         state["site"],
         state["head"],
         state["trace"],
@@ -47,10 +47,16 @@ def _finite(number: float) -> float | None:
     return float(number) if math.isfinite(number) else None
 
 
-def _packed_drawing(drawing: Drawing) -> Json:
-    return asdict(drawing) | {"rows": list(drawing.rows), "columns": list(drawing.columns)}
+def _packed_drawing(drawing: FindingView) -> Json:
+    return {
+        "view": drawing.kind,
+        "site": drawing.site,
+        "head": drawing.head,
+        "rows": list(drawing.rows),
+        "columns": list(drawing.columns),
+    }
 
 
-def _unpacked_drawing(state: Json) -> Drawing:
-    parts = state | {"rows": tuple(state["rows"]), "columns": tuple(state["columns"])}
-    return Drawing(**parts)
+def _unpacked_drawing(state: Json) -> FindingView:
+    rows, columns = tuple(state["rows"]), tuple(state["columns"])
+    return FindingView(state["view"], state["site"], state["head"], rows, columns)

@@ -51,9 +51,9 @@ def _told(finding: Finding, scene: Scene, state: State, ink: Ink, width: int) ->
     for key, text in (("finding.meaning", saying.meaning), ("finding.remedy", saying.remedy)):
         if text:
             yield from _indented(_named(say(key, state.language), text, state), ink, width)
-    if finding.call:
+    if finding.remedy_code:
         yield from _indented(_named(say("finding.call", state.language), "", state), ink, width)
-        for code in finding.call.splitlines():
+        for code in finding.remedy_code.splitlines():
             yield from _code(code, ink, width)
 
 
