@@ -1,6 +1,7 @@
-"""Ways to tell a model where a token stands; position p of the first row is `offset`."""
+"""Ways to tell a model the position of each token; the first row of a call is at `offset`."""
 
 import math
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
@@ -28,7 +29,7 @@ class PositionalEncoding(nn.Module):
         self, x: Float[Tensor, "*batch length dim"], offset: int = 0
     ) -> Float[Tensor, "*batch length dim"]:
         """The vectors with their positions added."""
-        _check(self, x, offset, *self.table.shape)
+        _check_positions(self, x, offset, *self.table.shape)
         encoded: Tensor = self.dropout(x + self.table[offset : offset + x.shape[-2]].to(x.dtype))
         return encoded
 
@@ -45,15 +46,16 @@ class LearnedPositions(nn.Module):
         self, x: Float[Tensor, "*batch length dim"], offset: int = 0
     ) -> Float[Tensor, "*batch length dim"]:
         """The vectors with their positions added."""
-        _check(self, x, offset, *self.table.shape)
+        _check_positions(self, x, offset, *self.table.shape)
         return x + self.table[offset : offset + x.shape[-2]]
 
 
 class Rotary(nn.Module):
-    """Turns pairs of dimensions by an angle that grows with the position (Su et al. 2021, eq. 34).
+    """Rotates pairs of dimensions by an angle that grows with position (Su et al. 2021, eq. 34).
 
-    The score of a turned query and key depends on their distance alone. A pair is two neighbours,
-    as in the paper, or one dimension of each half, as in Llama's checkpoints.
+    The dot product of a rotated query and key then depends on their distance alone. `pairs` says
+    which two dimensions are rotated together: "neighbours" (2i, 2i + 1), as in the paper, or
+    "halves" (i, i + dim / 2), as in Llama's checkpoints.
     """
 
     frequency: Tensor
@@ -69,38 +71,69 @@ class Rotary(nn.Module):
         self.pairs = pairs
         frequency = base ** (-torch.arange(0, dim, 2, dtype=torch.float64) / dim)
         self.register_buffer("frequency", frequency.float(), persistent=False)
-        self._turns: tuple[Tensor, Tensor] | None = None
+        self._cached: tuple[Tensor, Tensor] | None = None
 
     def forward(
         self, x: Float[Tensor, "*batch length dim"], offset: int = 0
     ) -> Float[Tensor, "*batch length dim"]:
-        """The vectors turned by their positions."""
+        """The vectors rotated by their positions."""
         if x.shape[-1] != 2 * len(self.frequency):
             raise ShapeError(
                 f"this Rotary turns vectors of width {2 * len(self.frequency)}, got {x.shape[-1]}; "
                 "it wants the width of one head"
             )
-        cos, sin = self._known(offset, offset + x.shape[-2], x)
+        cos, sin = self._cached_angles(offset, offset + x.shape[-2], x)
         axis = -1 if self.pairs == "neighbours" else -2
         shape = (-1, 2) if self.pairs == "neighbours" else (2, -1)
         first, second = x.unflatten(-1, shape).unbind(axis)
-        turned = (first * cos - second * sin, first * sin + second * cos)
-        return torch.stack(turned, dim=axis).flatten(-2)
+        rotated = (first * cos - second * sin, first * sin + second * cos)
+        return torch.stack(rotated, dim=axis).flatten(-2)
 
-    def _known(self, start: int, stop: int, like: Tensor) -> tuple[Tensor, Tensor]:
-        """Cosines and sines of some positions; they are remembered, for decoding asks for each."""
+    def table(self, start: int, stop: int, like: Tensor) -> "RotaryTable":
+        """The rotation of positions start .. stop - 1 as factors for whole vectors."""
+        cos, sin = (side[:, None] for side in self._angles(range(start, stop), like))
+        if self.pairs == "halves":
+            return RotaryTable(torch.cat([cos, cos], -1), torch.cat([-sin, sin], -1), True)
+        pairs = (torch.stack([cos, cos], -1), torch.stack([-sin, sin], -1))
+        return RotaryTable(pairs[0].flatten(-2), pairs[1].flatten(-2), False)
+
+    def _cached_angles(self, start: int, stop: int, like: Tensor) -> tuple[Tensor, Tensor]:
+        """Cosines and sines of some positions, from a table that doubles when it is too short."""
         if start < 0 or torch.compiler.is_compiling():
-            return self._turned(range(start, stop), like)
-        known = self._turns
-        if known is None or len(known[0]) < stop or not _alike(known[0], like):
+            return self._angles(range(start, stop), like)
+        cached = self._cached
+        if cached is None or len(cached[0]) < stop or not _same_kind(cached[0], like):
             with torch.inference_mode(False):  # gradients may pass through them later
-                self._turns = known = self._turned(range(2 * stop), like)
-        return known[0][start:stop], known[1][start:stop]
+                self._cached = cached = self._angles(range(2 * stop), like)
+        return cached[0][start:stop], cached[1][start:stop]
 
-    def _turned(self, positions: range, like: Tensor) -> tuple[Tensor, Tensor]:
+    def _angles(self, positions: range, like: Tensor) -> tuple[Tensor, Tensor]:
+        """Cosine and sine of each position and pair, in the dtype and on the device of `like`."""
         position = torch.arange(positions.start, positions.stop, device=like.device)
         angle = position[:, None] * self.frequency
         return angle.cos().to(like.dtype), angle.sin().to(like.dtype)
+
+
+@dataclass(frozen=True)
+class RotaryTable:
+    """The rotation of some positions as x cos + x' sin, where x' has each pair's two exchanged.
+
+    The native decoder takes `cos` and `sin` in this form; `rotate` is the same in torch.
+    """
+
+    cos: Float[Tensor, "position 1 dim"]
+    sin: Float[Tensor, "position 1 dim"]
+    halves: bool
+
+    def rotate(
+        self, x: Float[Tensor, "row position head dim"]
+    ) -> Float[Tensor, "row position head dim"]:
+        """The vectors rotated, heads after positions."""
+        if self.halves:
+            exchanged = x.roll(x.shape[3] // 2, 3)
+        else:
+            exchanged = x.unflatten(3, (-1, 2)).flip(4).flatten(3)
+        return torch.addcmul(x * self.cos, exchanged, self.sin)
 
 
 class RelativePositions(nn.Module):
@@ -135,11 +168,11 @@ def _sinusoids(dim: int, length: int) -> Float[Tensor, "length dim"]:
     return table.flatten(1)[:, :dim].float()
 
 
-def _alike(one: Tensor, other: Tensor) -> bool:
+def _same_kind(one: Tensor, other: Tensor) -> bool:
     return one.dtype == other.dtype and one.device == other.device
 
 
-def _check(module: nn.Module, x: Tensor, offset: int, length: int, dim: int) -> None:
+def _check_positions(module: nn.Module, x: Tensor, offset: int, length: int, dim: int) -> None:
     name = type(module).__name__
     if x.shape[-1] != dim:
         raise ShapeError(f"this {name} has width {dim}, got vectors of width {x.shape[-1]}")

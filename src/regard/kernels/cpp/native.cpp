@@ -1,4 +1,4 @@
-// The names that Python finds, and all passes as one unit, so that a build is one command.
+// The functions that Python calls. All sources are included here, so that one command builds them.
 #include "decode/decoder_step.cpp"
 #include "decode/int8.cpp"
 #include "decode/matvec.cpp"
@@ -27,33 +27,38 @@ int regard_pair_up(const regard::Pairs* pairs, regard::Progress* progress) {
 }
 
 void regard_matvec(const float* x, const float* w, const float* bias, float* y, int64_t rows,
-                     int64_t dim, int64_t outs, int64_t threads) {
-  regard::multiply({x, w, bias, y, rows, dim, outs, threads});
+                   int64_t dim, int64_t outs, int64_t threads) {
+  regard::matvec({x, w, bias, y, rows, dim, outs, threads});
 }
 
 void regard_matvec_int8(const float* x, const int8_t* w, const float* scales, const float* bias,
-                           float* y, int64_t rows, int64_t dim, int64_t outs, int64_t threads) {
-  regard::multiply_eight({x, w, scales, bias, y, rows, dim, outs, threads});
+                        float* y, int64_t rows, int64_t dim, int64_t outs, int64_t threads) {
+  regard::matvec_int8({x, w, scales, bias, y, rows, dim, outs, threads});
 }
 
-void regard_decode(const regard::decoding::Step* step) { regard::decoding::decode(*step); }
-
-int64_t regard_decode_layout() {
-  return static_cast<int64_t>(sizeof(regard::decoding::Step) * 10000 + sizeof(regard::decoding::Block));
+void regard_logsumexp(const float* x, float* totals, int64_t rows, int64_t columns,
+                      int64_t threads) {
+  regard::logsumexp(x, totals, rows, columns, threads);
 }
 
-void regard_read(const regard::decoding::Step* step, int64_t layer, float* x, float* context,
-                 int own) {
-  regard::decoding::read(*step, layer, x, context, own != 0);
+void regard_topk(const float* x, float* values, int64_t* columns, int64_t rows, int64_t width,
+                 int64_t count, int64_t threads) {
+  regard::topk(x, values, columns, rows, width, count, threads);
 }
 
-void regard_logsumexp(const float* x, float* totals, int64_t rows, int64_t columns, int64_t threads) {
-  regard::log_totals(x, totals, rows, columns, threads);
+void regard_decoder_step(const regard::decoder::DecoderStep* step) {
+  regard::decoder::run_step(*step);
 }
 
-void regard_topk(const float* x, float* values, int64_t* places, int64_t rows, int64_t columns,
-                    int64_t count, int64_t threads) {
-  regard::largest(x, values, places, rows, columns, count, threads);
+void regard_layer_attention(const regard::decoder::DecoderStep* step, int64_t layer, float* x,
+                            float* context, int self) {
+  regard::decoder::run_attention(*step, layer, x, context, self != 0);
+}
+
+// For the loader: a number that Python computes from its own structures, to see that both agree.
+int64_t regard_decoder_layout() {
+  return static_cast<int64_t>(sizeof(regard::decoder::DecoderStep) * 10000 +
+                              sizeof(regard::decoder::DecoderLayer));
 }
 
 // Use the threads of the OpenMP runtime whose GOMP_parallel this is.
@@ -61,7 +66,7 @@ void regard_share_threads(void* gomp_parallel) {
   regard::shared_runtime().store(reinterpret_cast<regard::GompParallel>(gomp_parallel));
 }
 
-// For the loader: that both sides agree on the layout of what they exchange.
+// For the loader: the sizes of the structures that Python and C++ exchange, three digits for each.
 int64_t regard_layout() {
   const size_t sizes[] = {sizeof(regard::Call), sizeof(regard::Kept), sizeof(regard::View),
                           sizeof(regard::Received), sizeof(regard::Progress), sizeof(regard::Pairs)};

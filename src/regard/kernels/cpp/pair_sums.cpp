@@ -15,8 +15,6 @@ struct Pairs {
   int64_t threads;
 };
 
-INLINE vec load_loose(const float* p) { return (vec)(*reinterpret_cast<const loose_vec*>(p)); }
-
 INLINE float sum_of(vec x) {
   float sum = 0.0f;
   for (int i = 0; i < WIDTH; i++) sum += x[i];
@@ -30,8 +28,8 @@ INLINE void score_some(const Pairs& pairs, const float* a, const float* b, float
   vec sums[COUNT] = {};
   int64_t h = 0;
   for (; h + WIDTH <= hidden; h += WIDTH) {
-    const vec left = load_loose(a + h), v = load_loose(pairs.v + h);
-    for (int j = 0; j < COUNT; j++) sums[j] += v / (left * load_loose(b + j * hidden + h) + 1.0f);
+    const vec left = load_unaligned(a + h), v = load_unaligned(pairs.v + h);
+    for (int j = 0; j < COUNT; j++) sums[j] += v / (left * load_unaligned(b + j * hidden + h) + 1.0f);
   }
   for (int j = 0; j < COUNT; j++) {
     float sum = sum_of(sums[j]);
@@ -56,11 +54,11 @@ template <int COUNT>
 INLINE void slope_some(const Pairs& pairs, const float* a, const float* b, const float* g,
                        float* to_first, float* to_v) {
   vec left[COUNT], bent[COUNT] = {}, plain[COUNT] = {};
-  for (int i = 0; i < COUNT; i++) left[i] = load_loose(a + i * WIDTH);
+  for (int i = 0; i < COUNT; i++) left[i] = load_unaligned(a + i * WIDTH);
   for (int64_t j = 0; j < pairs.seconds; j++) {
     const float weight = g[j * pairs.gradient_strides[2]];
     for (int i = 0; i < COUNT; i++) {
-      const vec r = 1.0f / (left[i] * load_loose(b + j * pairs.hidden + i * WIDTH) + 1.0f);
+      const vec r = 1.0f / (left[i] * load_unaligned(b + j * pairs.hidden + i * WIDTH) + 1.0f);
       plain[i] += r * weight;
       bent[i] += (r - r * r) * weight;
     }

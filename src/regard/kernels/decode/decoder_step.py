@@ -1,6 +1,8 @@
-"""One token of each row through the layers of a decoder, natively: what Python and C++ exchange.
+"""One token of every row through all layers of a decoder, in one native call.
 
-The fields are those of cpp/decode.cpp, in the same order.
+The classes are the structures that Python fills and C++ reads; cpp/decode/decoder_step.cpp has the
+same fields in the same order. All pointers are to float32 tensors on the CPU unless noted; the
+caller keeps the tensors alive.
 """
 
 import ctypes
@@ -15,77 +17,91 @@ Pointer, Size = ctypes.c_void_p, ctypes.c_int64
 
 
 class Linear(ctypes.Structure):
-    """x W^T + b; with scales, W is of eight-bit numbers."""
+    """A linear layer x W^T + b; with `scales`, W holds 8-bit integers and each row has a scale."""
 
     _fields_: ClassVar = [
-        *[(name, Pointer) for name in ("w", "scales", "bias")],
-        *[(name, Size) for name in ("dim", "outs")],
+        *[(name, Pointer) for name in ("weight", "scales", "bias")],
+        *[(name, Size) for name in ("in_features", "out_features")],
     ]
 
 
 class Norm(ctypes.Structure):
-    """A normalisation: of no kind (0), of a layer (1), by the root of the mean square (2)."""
+    """A normalisation; kind is 0 for none, 1 for LayerNorm, 2 for RMSNorm."""
 
     _fields_: ClassVar = [
-        ("w", Pointer),
+        ("weight", Pointer),
         ("bias", Pointer),
         ("eps", ctypes.c_double),
         ("kind", Size),
     ]
 
 
-class Block(ctypes.Structure):
-    """A layer."""
+class DecoderLayer(ctypes.Structure):
+    """The parameters of one layer, and the projected keys and values of its source, if any.
+
+    `gate` and the cross-attention parts have null weights where a layer lacks them.
+    """
 
     _fields_: ClassVar = [
-        *[(name, Linear) for name in ("joined", "out", "query", "cross_out", "up", "gate", "down")],
-        *[(name, Norm) for name in ("own", "cross", "last")],
-        ("key", Pointer),
-        ("value", Pointer),
-        ("strides", Size * 3),
+        *[(name, Linear) for name in ("qkv", "self_out", "cross_query", "cross_out")],
+        *[(name, Linear) for name in ("up", "gate", "down")],
+        *[(name, Norm) for name in ("self_norm", "cross_norm", "ffn_norm")],
+        ("source_key", Pointer),
+        ("source_value", Pointer),
+        ("source_strides", Size * 3),
     ]
 
 
-class Step(ctypes.Structure):
-    """What all layers read, and how long everything is."""
+class DecoderStep(ctypes.Structure):
+    """What all layers share: the new tokens' vectors, the cache, and every size.
+
+    `cache` holds the keys and values of earlier positions. At position p, row r of the batch reads
+    cache row `cache_rows[r][p]` (int64), so that beams change places without copying.
+    """
 
     _fields_: ClassVar = [
-        *[(name, Pointer) for name in ("blocks", "x", "logits", "scratch", "room")],
-        *[(name, Pointer) for name in ("hidden", "cos", "sin", "pads", "table")],
-        ("room_strides", Size * 4),
-        ("table_stride", Size),
-        ("norm", Norm),
+        *[(name, Pointer) for name in ("layers", "x", "logits", "scratch", "cache")],
+        *[(name, Pointer) for name in ("source_bias", "cos", "sin", "padding", "cache_rows")],
+        ("cache_strides", Size * 4),
+        ("cache_rows_stride", Size),
+        ("final_norm", Norm),
         ("output", Linear),
-        *[(name, Size) for name in ("layers", "rows", "dim", "wide", "heads", "key_heads")],
-        *[(name, Size) for name in ("head_dim", "start", "source", "each")],
-        *[(name, Size) for name in ("norm_first", "activation", "halves", "threads")],
+        *[(name, Size) for name in ("layer_count", "rows", "dim", "max_width")],
+        *[(name, Size) for name in ("heads", "key_heads", "head_dim")],
+        *[(name, Size) for name in ("position", "source_length", "rows_per_source")],
+        *[(name, Size) for name in ("norm_first", "activation", "rotary_halves", "threads")],
     ]
 
 
 @cache
-def decoder() -> Callable[..., None] | None:
-    """The native function, or None where it is not built."""
-    found = library() if load_matvec() is not None and _agreed() else None
-    function: Callable[..., None] | None = getattr(found, "regard_decode", None)
+def load_decoder_step() -> Callable[..., None] | None:
+    """The C++ function that runs a DecoderStep; None if the library is missing or disabled."""
+    loaded = library() if load_matvec() is not None and _layouts_agree() else None
+    function: Callable[..., None] | None = getattr(loaded, "regard_decoder_step", None)
     if function is not None:
-        function.argtypes, function.restype = [ctypes.POINTER(Step)], None  # type: ignore[attr-defined]
+        function.argtypes, function.restype = [ctypes.POINTER(DecoderStep)], None  # type: ignore[attr-defined]
     return function
 
 
-def _agreed() -> bool:
-    """Whether the library is of a build with the fields that are written down here."""
-    layout = getattr(library(), "regard_decode_layout", None)
+@cache
+def load_layer_attention() -> Callable[..., None] | None:
+    """The C++ function for the attention of one layer alone; None where there is none.
+
+    It serves batches with too many rows for the native products: torch multiplies, C++ attends.
+    """
+    if load_decoder_step() is None:
+        return None
+    function = getattr(library(), "regard_layer_attention", None)
+    if function is not None:
+        step, size, pointer = ctypes.POINTER(DecoderStep), ctypes.c_int64, ctypes.c_void_p
+        function.argtypes, function.restype = [step, size, pointer, pointer, ctypes.c_int], None
+    return function
+
+
+def _layouts_agree() -> bool:
+    """True if the library was compiled with the structures that this file declares."""
+    layout = getattr(library(), "regard_decoder_layout", None)
     if layout is None:
         return False
     layout.restype = ctypes.c_int64
-    return bool(layout() == ctypes.sizeof(Step) * 10000 + ctypes.sizeof(Block))
-
-
-@cache
-def reader() -> Callable[..., None] | None:
-    """The native function for one reading of one layer, or None where it is not built."""
-    function = None if decoder() is None else getattr(library(), "regard_read", None)
-    if function is not None:
-        step, size, place = ctypes.POINTER(Step), ctypes.c_int64, ctypes.c_void_p
-        function.argtypes, function.restype = [step, size, place, place, ctypes.c_int], None
-    return function
+    return bool(layout() == ctypes.sizeof(DecoderStep) * 10000 + ctypes.sizeof(DecoderLayer))

@@ -8,9 +8,16 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.attention import Rotary
+from regard.attention.positions import RotaryTable
 from regard.attention.projection import Product, Projection, QuantisedProduct
-from regard.kernels.decode.decoder_step import Block, Linear, Norm, Step, decoder, reader
+from regard.kernels.decode.decoder_step import (
+    DecoderLayer,
+    DecoderStep,
+    Linear,
+    Norm,
+    load_decoder_step,
+    load_layer_attention,
+)
 from regard.kernels.decode.matvec import MAX_MATVEC_ROWS
 from regard.models.transformer import layer_parameters as taken_apart
 from regard.models.transformer.kv_cache import Source
@@ -20,34 +27,6 @@ from regard.models.transformer.layers import activation
 Joined = Float[Tensor, "row joined"]
 
 _ACTIVATIONS = {activation(name): n for n, name in enumerate(("relu", "gelu", "gelu-tanh", "silu"))}
-
-
-@dataclass(frozen=True)
-class Turns:
-    """Rotary positions of one step: x cos + x' sin, x' with the two of each pair exchanged."""
-
-    cos: Float[Tensor, "new 1 dim"]
-    sin: Float[Tensor, "new 1 dim"]
-    halves: bool
-
-    @staticmethod
-    def of(rotary: Rotary, start: int, stop: int, like: Tensor) -> "Turns":
-        """Those of some positions."""
-        places = torch.arange(start, stop, device=like.device)
-        angles = places[:, None, None] * rotary.frequency
-        cos, sin = angles.cos().to(like.dtype), angles.sin().to(like.dtype)
-        if rotary.pairs == "halves":
-            return Turns(torch.cat([cos, cos], -1), torch.cat([-sin, sin], -1), True)
-        pairs = (torch.stack([cos, cos], -1), torch.stack([-sin, sin], -1))
-        return Turns(pairs[0].flatten(-2), pairs[1].flatten(-2), False)
-
-    def __call__(self, x: Float[Tensor, "row new head dim"]) -> Float[Tensor, "row new head dim"]:
-        """The vectors turned."""
-        if self.halves:
-            exchanged = x.roll(x.shape[3] // 2, 3)
-        else:
-            exchanged = x.unflatten(3, (-1, 2)).flip(4).flatten(3)
-        return torch.addcmul(x * self.cos, exchanged, self.sin)
 
 
 @dataclass(frozen=True)
@@ -61,7 +40,7 @@ class Past:
     table: Int[Tensor, "row position"]
     start: int
     pads: Int[Tensor, " row"] | None
-    turns: Turns | None
+    turns: RotaryTable | None
 
 
 class Engine:
@@ -71,23 +50,23 @@ class Engine:
         self, parts: tuple[Part, ...], norm: taken_apart.Norm | None, output: Projection
     ) -> None:
         self.parts, self.held = parts, (norm, output)  # what the kernel reads must live on
-        self.blocks = (Block * len(parts))(*map(_block, parts))
+        self.blocks = (DecoderLayer * len(parts))(*map(_block, parts))
         own, first = parts[0].own, parts[0]
         joined = own.project.sizes[0]
-        self.step = Step(
-            norm=_norm(norm),
+        self.step = DecoderStep(
+            final_norm=_norm(norm),
             output=_linear(output),
-            layers=len(parts),
+            layer_count=len(parts),
             dim=output.sizes[1],
-            wide=max(joined, first.up.sizes[0]),
+            max_width=max(joined, first.up.sizes[0]),
             heads=own.heads,
             key_heads=own.key_heads,
             head_dim=joined // (own.heads + 2 * own.key_heads),
             norm_first=int(first.norm_first),
             activation=_ACTIVATIONS[first.activation],
-            halves=int(own.rotary is not None and own.rotary.pairs == "halves"),
+            rotary_halves=int(own.rotary is not None and own.rotary.pairs == "halves"),
         )
-        self.step.blocks = ctypes.addressof(self.blocks)
+        self.step.layers = ctypes.addressof(self.blocks)
         self.scratch = torch.empty(0)
         self.past: Past | None = None
         self.source: Source | None = None
@@ -98,7 +77,9 @@ class Engine:
         parts: tuple[Part, ...], norm: taken_apart.Norm | None, output: Projection
     ) -> "Engine | None":
         """The engine of these parts; None where it is not built, or they are not for it."""
-        known = reader() is not None and all(part.activation in _ACTIVATIONS for part in parts)
+        known = load_layer_attention() is not None and all(
+            part.activation in _ACTIVATIONS for part in parts
+        )
         native = known and all(each.native for part in parts for each in _products(part))
         return Engine(parts, norm, output) if native and output.native else None
 
@@ -109,20 +90,24 @@ class Engine:
     def aim(self, past: Past) -> None:
         """From now on, read this past."""
         step, self.past = self.step, past
-        step.rows, step.start, step.threads = len(past.table), past.start, torch.get_num_threads()
-        step.room, step.table = past.room.data_ptr(), past.table.data_ptr()
-        step.room_strides[:] = past.room.stride()[:4]
-        step.table_stride = past.table.stride(0)
-        step.pads = None if past.pads is None else past.pads.data_ptr()
+        step.rows, step.position, step.threads = (
+            len(past.table),
+            past.start,
+            torch.get_num_threads(),
+        )
+        step.cache, step.cache_rows = past.room.data_ptr(), past.table.data_ptr()
+        step.cache_strides[:] = past.room.stride()[:4]
+        step.cache_rows_stride = past.table.stride(0)
+        step.padding = None if past.pads is None else past.pads.data_ptr()
         if past.turns is not None:
             step.cos, step.sin = past.turns.cos.data_ptr(), past.turns.sin.data_ptr()
         step.scratch = self._scratch()
 
     def __call__(self, x: Vectors) -> Float[Tensor, "row vocab"]:
         """The logits after the tokens of these vectors, which become the newest of the past."""
-        run, x = decoder(), x.contiguous()
+        run, x = load_decoder_step(), x.contiguous()
         assert run is not None
-        logits = x.new_empty(x.shape[0], self.step.output.outs)
+        logits = x.new_empty(x.shape[0], self.step.output.out_features)
         self.step.x, self.step.logits = x.data_ptr(), logits.data_ptr()
         run(self.step)
         return logits
@@ -136,7 +121,7 @@ class Engine:
         return self._read(layer, query, 0)
 
     def _read(self, layer: int, x: Joined, own: int) -> Vectors:
-        run, step = reader(), self.step
+        run, step = load_layer_attention(), self.step
         assert run is not None
         context = x.new_empty(x.shape[0], step.heads * step.head_dim)
         run(step, layer, x.data_ptr(), context.data_ptr(), own)
@@ -147,17 +132,20 @@ class Engine:
         if source is None or source is self.source:
             return
         for block, cache in zip(self.blocks, source.caches, strict=True):
-            block.key, block.value = cache.key.data_ptr(), cache.value.data_ptr()
-            block.strides[:] = cache.key.stride()[:3]
+            block.source_key, block.source_value = cache.key.data_ptr(), cache.value.data_ptr()
+            block.source_strides[:] = cache.key.stride()[:3]
         self.source, self.hidden = source, hidden
-        self.step.source, self.step.each = source.caches[0].key.shape[2], source.rows
-        self.step.hidden = None if hidden is None else hidden.data_ptr()
+        self.step.source_length, self.step.rows_per_source = (
+            source.caches[0].key.shape[2],
+            source.rows,
+        )
+        self.step.source_bias = None if hidden is None else hidden.data_ptr()
 
     def _scratch(self) -> int:
         """The place of as many numbers as the kernel wants to write down in between."""
         step = self.step
-        longest = max(step.start + 1, step.source)
-        count = step.rows * (step.dim + 2 * step.wide + step.heads * (step.head_dim + longest))
+        longest = max(step.position + 1, step.source_length)
+        count = step.rows * (step.dim + 2 * step.max_width + step.heads * (step.head_dim + longest))
         if self.scratch.numel() < count:
             self.scratch = torch.empty(2 * count)
         return self.scratch.data_ptr()
@@ -170,19 +158,19 @@ def _products(part: Part) -> Iterator[Projection]:
     yield from (each for each in (part.up, part.gate, part.down) if each is not None)
 
 
-def _block(part: Part) -> Block:
+def _block(part: Part) -> DecoderLayer:
     own, other = part.own, part.other
-    return Block(
-        joined=_linear(own.project),
-        out=_linear(own.out),
-        query=_linear(None if other is None else other.project),
+    return DecoderLayer(
+        qkv=_linear(own.project),
+        self_out=_linear(own.out),
+        cross_query=_linear(None if other is None else other.project),
         cross_out=_linear(None if other is None else other.out),
         up=_linear(part.up),
         gate=_linear(part.gate),
         down=_linear(part.down),
-        own=_norm(own.norm),
-        cross=_norm(None if other is None else other.norm),
-        last=_norm(part.norm),
+        self_norm=_norm(own.norm),
+        cross_norm=_norm(None if other is None else other.norm),
+        ffn_norm=_norm(part.norm),
     )
 
 

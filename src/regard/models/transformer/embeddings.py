@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard.attention import PositionalEncoding
+from regard.attention import LearnedPositions, PositionalEncoding
 from regard.errors import InputError, ShapeError
 from regard.models.transformer.config import TransformerConfig
 
@@ -22,8 +22,7 @@ class Positions(nn.Module):
     def __init__(self, config: TransformerConfig, length: int) -> None:
         super().__init__()
         if config.positions == "learned":
-            self.table = nn.Parameter(torch.empty(length, config.d_model))
-            nn.init.normal_(self.table, std=0.02)
+            self.table = LearnedPositions(config.d_model, length).table
             return
         table = PositionalEncoding(config.d_model, 0.0, length).table
         if config.positions == "sinusoidal-halves":

@@ -14,8 +14,9 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.overrides import has_torch_function
 
+from regard.attention.positions import RotaryTable
 from regard.attention.projection import Projection, projection
-from regard.models.transformer.decoder_step import Engine, Past, Turns
+from regard.models.transformer.decoder_step import Engine, Past
 from regard.models.transformer.heads import LanguageHead
 from regard.models.transformer.kv_cache import Growing, Source, TransformerState, unmoved
 from regard.models.transformer.layer_parameters import Norm, Part, Reading, Vectors, parts_of
@@ -40,10 +41,10 @@ class Plan:
     like: Tensor
     engine: Engine | None
 
-    def turns(self, start: int, stop: int, like: Tensor) -> Turns | None:
+    def turns(self, start: int, stop: int, like: Tensor) -> RotaryTable | None:
         """The rotary positions of some places, if it has any."""
         rotary = self.parts[0].own.rotary
-        return None if rotary is None else Turns.of(rotary, start, stop, like)
+        return None if rotary is None else rotary.table(start, stop, like)
 
 
 def watched(tokens: Tensor) -> bool:
@@ -172,7 +173,7 @@ class FluentState:
 class Reader:
     """One step: reads so many new tokens of each row into a state that has room for them."""
 
-    def __init__(self, state: FluentState, new: int, turns: Turns | None) -> None:
+    def __init__(self, state: FluentState, new: int, turns: RotaryTable | None) -> None:
         self.state, self.new, self.start = state, new, state.length - new
         self.turns, self.unseen = turns, self._unseen()
         self.engine = state.plan.engine if new == 1 else None
@@ -195,7 +196,7 @@ class Reader:
         joined = joined.view(rows, new, heads + 2 * shared, -1)
         if self.turns is not None:
             turned = joined.narrow(2, 0, heads + shared)
-            turned.copy_(self.turns(turned))
+            turned.copy_(self.turns.rotate(turned))
         fresh = joined.narrow(2, heads, 2 * shared).view(rows, new, 2, shared, -1)
         slots = self.state.room[layer, self.start : self.state.length, :rows]
         slots.copy_(fresh.transpose(0, 1))

@@ -1,89 +1,96 @@
-// One token of each row through all layers of a decoder: few rows, so that reading the weights
-// once is all that takes time.
+// One token of each row through all layers of a decoder. There are few rows, so nearly all of the
+// time is spent reading the weights from memory, once per token.
 #include <algorithm>
 #include <cmath>
 
 #include "int8.cpp"
 
 namespace regard {
-namespace decoding {
+namespace decoder {
 
-// With `scales` the matrix is of eight-bit numbers, each row with its scale.
+// The structures are those of kernels/decode/decoder_step.py, field by field.
+
+// x W^T + b. With `scales`, the weights are 8-bit integers and each row of W has a scale.
 struct Linear {
-  const void* w;
+  const void* weight;
   const float *scales, *bias;
-  int64_t dim, outs;
+  int64_t in_features, out_features;
 };
 
 enum NormKind : int64_t { NO_NORM = 0, LAYER_NORM = 1, RMS_NORM = 2 };
 enum Activation : int64_t { RELU = 0, GELU = 1, GELU_TANH = 2, SILU = 3 };
 
 struct Norm {
-  const float *w, *bias;
+  const float *weight, *bias;
   double eps;
   int64_t kind;
 };
 
-// `key` and `value` are those of the source, with strides of sentence, head and position.
-struct Block {
-  Linear joined, out, query, cross_out, up, gate, down;
-  Norm own, cross, last;
-  const float *key, *value;
-  int64_t strides[3];
+// The parameters of a layer. `source_key` and `source_value` are the projected keys and values of
+// the source text, with strides of sentence, head and position.
+struct DecoderLayer {
+  Linear qkv, self_out, cross_query, cross_out, up, gate, down;
+  Norm self_norm, cross_norm, ffn_norm;
+  const float *source_key, *source_value;
+  int64_t source_strides[3];
 };
 
-// What all layers share. `room` holds what was read before, with strides of layer, position, row
-// and side (keys, then values): what a row reads at position p is in row table[p] of the room, so
-// that rows may change places and nothing moves. cos and sin turn queries and keys, or are missing;
-// `hidden` is added to the scores of the source, and `pads` positions of each row are padding.
-struct Step {
-  const Block* blocks;
-  float *x, *logits, *scratch, *room;
-  const float *hidden, *cos, *sin;
-  const int64_t *pads, *table;
-  int64_t room_strides[4], table_stride;
-  Norm norm;
+// What all layers share. `cache` holds keys and values of earlier positions, with strides of layer,
+// position, cache row and side (keys, then values). At position p a row of the batch reads the cache
+// row cache_rows[p], so that beams change places without anything being copied. cos and sin are the
+// rotary factors of the new position, or null; `source_bias` is added to the scores of the source,
+// and the first `padding` positions of each row are padding.
+struct DecoderStep {
+  const DecoderLayer* layers;
+  float *x, *logits, *scratch, *cache;
+  const float *source_bias, *cos, *sin;
+  const int64_t *padding, *cache_rows;
+  int64_t cache_strides[4], cache_rows_stride;
+  Norm final_norm;
   Linear output;
-  int64_t layers, rows, dim, wide, heads, key_heads, head_dim, start, source, each;
-  int64_t norm_first, activation, halves, threads;
+  int64_t layer_count, rows, dim, max_width, heads, key_heads, head_dim;
+  int64_t position, source_length, rows_per_source;
+  int64_t norm_first, activation, rotary_halves, threads;
 };
 
-constexpr int64_t WORTH = 1 << 17;  // multiplications that make up for a ticket each
+// Below this many multiplications, handing heads to other threads costs more than it saves.
+constexpr int64_t MIN_SHARED_PRODUCTS = 1 << 17;
 
-INLINE void put(float* p, vec x) { *reinterpret_cast<loose_vec*>(p) = (loose_vec)x; }
+INLINE void store_unaligned(float* p, vec x) { *reinterpret_cast<loose_vec*>(p) = (loose_vec)x; }
 
-void product(const Linear& by, const float* x, float* y, const Step& step, Team& team) {
-  if (by.scales)
-    multiply_eight({x, static_cast<const int8_t*>(by.w), by.scales, by.bias, y, step.rows, by.dim,
-                    by.outs, step.threads},
-                   team);
+void multiply(const Linear& linear, const float* x, float* y, const DecoderStep& step,
+              WorkerPool& pool) {
+  if (linear.scales)
+    matvec_int8({x, static_cast<const int8_t*>(linear.weight), linear.scales, linear.bias, y,
+                 step.rows, linear.in_features, linear.out_features, step.threads},
+                pool);
   else
-    multiply({x, static_cast<const float*>(by.w), by.bias, y, step.rows, by.dim, by.outs,
-              step.threads},
-             team);
+    matvec({x, static_cast<const float*>(linear.weight), linear.bias, y, step.rows,
+            linear.in_features, linear.out_features, step.threads},
+           pool);
 }
 
-void normalise(const Norm& norm, const float* x, float* y, const Step& step) {
+void normalise(const Norm& norm, const float* x, float* y, const DecoderStep& step) {
   const int64_t dim = step.dim;
   for (int64_t row = 0; row < step.rows; row++, x += dim, y += dim) {
-    double mean = 0.0, square = 0.0;
+    double sum = 0.0, square = 0.0;
     if (norm.kind == LAYER_NORM) {
-      for (int64_t i = 0; i < dim; i++) mean += x[i];
-      mean /= static_cast<double>(dim);
+      for (int64_t i = 0; i < dim; i++) sum += x[i];
+      sum /= static_cast<double>(dim);
     }
-    const float middle = static_cast<float>(mean);
-    for (int64_t i = 0; i < dim; i++) square += static_cast<double>(x[i] - middle) * (x[i] - middle);
+    const float mean = static_cast<float>(sum);  // 0 for RMSNorm, which does not centre
+    for (int64_t i = 0; i < dim; i++) square += static_cast<double>(x[i] - mean) * (x[i] - mean);
     const float scale = static_cast<float>(1.0 / std::sqrt(square / static_cast<double>(dim) + norm.eps));
     for (int64_t i = 0; i < dim; i++)
-      y[i] = (x[i] - middle) * scale * norm.w[i] + (norm.bias ? norm.bias[i] : 0.0f);
+      y[i] = (x[i] - mean) * scale * norm.weight[i] + (norm.bias ? norm.bias[i] : 0.0f);
   }
 }
 
-// x cos + x' sin, x' having the two of each pair exchanged.
-void turn(float* x, const Step& step) {
+// Rotate one head's vector in place: x cos + x' sin, where x' has the two of each pair exchanged.
+void rotate(float* x, const DecoderStep& step) {
   const int64_t half = step.head_dim / 2;
   for (int64_t i = 0; i < half; i++) {
-    const int64_t a = step.halves ? i : 2 * i, b = step.halves ? i + half : 2 * i + 1;
+    const int64_t a = step.rotary_halves ? i : 2 * i, b = step.rotary_halves ? i + half : 2 * i + 1;
     const float first = x[a], second = x[b];
     x[a] = first * step.cos[a] + second * step.sin[a];
     x[b] = second * step.cos[b] + first * step.sin[b];
@@ -93,29 +100,30 @@ void turn(float* x, const Step& step) {
 INLINE float dot(const float* a, const float* b, int64_t dim) {
   vec sum = {};
   int64_t d = 0;
-  for (; d + WIDTH <= dim; d += WIDTH) sum += load_any(a + d) * load_any(b + d);
-  float total = lanes_of(sum);
+  for (; d + WIDTH <= dim; d += WIDTH) sum += load_unaligned(a + d) * load_unaligned(b + d);
+  float total = sum_lanes(sum);
   for (; d < dim; d++) total += a[d] * b[d];
   return total;
 }
 
 INLINE void add_scaled(float* y, const float* x, float scale, int64_t dim) {
   int64_t d = 0;
-  for (; d + WIDTH <= dim; d += WIDTH) put(y + d, load_any(y + d) + load_any(x + d) * scale);
+  for (; d + WIDTH <= dim; d += WIDTH)
+    store_unaligned(y + d, load_unaligned(y + d) + load_unaligned(x + d) * scale);
   for (; d < dim; d++) y[d] += x[d] * scale;
 }
 
-// softmax(q . k / sqrt(d)) v over positions from .. to of one head: place(p) is how far behind the
-// first a key and its value are, and `scores` has room for them.
-template <class Place>
-void attend_one(const float* query, const float* key, const float* value, Place&& place,
-                const float* hidden, int64_t from, int64_t to, int64_t dim, float* scores,
-                float* context) {
+// softmax(q . k / sqrt(d)) v over the positions from .. to - 1 of one head. offset(p) is how many
+// floats position p lies behind the start of `key` and `value`; `scores` has room for `to` numbers.
+template <class Offset>
+void attend_head(const float* query, const float* key, const float* value, Offset&& offset,
+                 const float* bias, int64_t from, int64_t to, int64_t dim, float* scores,
+                 float* context) {
   const float scale = LOG2E / std::sqrt(static_cast<float>(dim));
   float top = NEVER;
   for (int64_t p = from; p < to; p++) {
-    float score = dot(query, key + place(p), dim) * scale;
-    if (hidden) score += hidden[p];
+    float score = dot(query, key + offset(p), dim) * scale;
+    if (bias) score += bias[p];
     scores[p] = score;
     top = std::max(top, score);
   }
@@ -124,66 +132,70 @@ void attend_one(const float* query, const float* key, const float* value, Place&
   for (int64_t p = from; p < to; p++) {
     const float weight = scores[p] == NEVER ? 0.0f : exp2_of(scores[p] - top);
     total += weight;
-    if (weight > 0.0f) add_scaled(context, value + place(p), weight, dim);
+    if (weight > 0.0f) add_scaled(context, value + offset(p), weight, dim);
   }
-  // NaN among the scores is NaN here; where nothing is seen, the context is zero.
+  // NaN among the scores gives a context of NaN; a row that sees nothing gives zeros.
   const float share = total > 0.0f || std::isnan(total) ? 1.0f / total : 0.0f;
   for (int64_t d = 0; d < dim; d++) context[d] *= share;
 }
 
-// Every head of every row, each with numbers of its own to write scores to.
-template <class One>
-void each_head(const Step& step, Team& team, int64_t length, One&& one) {
+// Call run(row, head) for every head of every row, on several threads if there is enough work.
+template <class Run>
+void for_each_head(const DecoderStep& step, WorkerPool& pool, int64_t length, Run&& run) {
   const int64_t tasks = step.rows * step.heads;
-  if (tasks * length * step.head_dim < WORTH) {
-    for (int64_t task = 0; task < tasks; task++) one(task / step.heads, task % step.heads);
+  if (tasks * length * step.head_dim < MIN_SHARED_PRODUCTS) {
+    for (int64_t task = 0; task < tasks; task++) run(task / step.heads, task % step.heads);
   } else {
-    team.run(tasks, [&](int64_t task) { one(task / step.heads, task % step.heads); });
+    pool.run(tasks, [&](int64_t task) { run(task / step.heads, task % step.heads); });
   }
 }
 
-// Turns the new queries and keys, writes the new keys and values into the room, and reads it.
-void read_own(const Step& step, Team& team, int64_t layer, float* joined, float* scores,
-              float* context) {
+// Self-attention: rotates the new queries and keys, writes the new keys and values into the cache,
+// and attends to all positions of the cache.
+void attend_self(const DecoderStep& step, WorkerPool& pool, int64_t layer, float* qkv,
+                 float* scores, float* context) {
   const int64_t hd = step.head_dim, width = (step.heads + 2 * step.key_heads) * hd;
-  const int64_t length = step.start + 1, group = step.heads / step.key_heads;
-  const int64_t position = step.room_strides[1], line = step.room_strides[2];
-  float* room = step.room + layer * step.room_strides[0];
+  const int64_t length = step.position + 1, group = step.heads / step.key_heads;
+  const int64_t per_position = step.cache_strides[1], per_row = step.cache_strides[2];
+  float* cache = step.cache + layer * step.cache_strides[0];
   for (int64_t row = 0; row < step.rows; row++) {
-    float* own = joined + row * width;
+    float* own = qkv + row * width;
     if (step.cos)
-      for (int64_t head = 0; head < step.heads + step.key_heads; head++) turn(own + head * hd, step);
+      for (int64_t head = 0; head < step.heads + step.key_heads; head++) rotate(own + head * hd, step);
     const size_t bytes = static_cast<size_t>(step.key_heads * hd) * sizeof(float);
-    float* slot = room + row * line + step.start * position;
+    float* slot = cache + row * per_row + step.position * per_position;
     std::memcpy(slot, own + step.heads * hd, bytes);
-    std::memcpy(slot + step.room_strides[3], own + (step.heads + step.key_heads) * hd, bytes);
+    std::memcpy(slot + step.cache_strides[3], own + (step.heads + step.key_heads) * hd, bytes);
   }
-  each_head(step, team, length, [&](int64_t row, int64_t head) {
-    const int64_t* table = step.table + row * step.table_stride;
-    const float* keys = room + head / group * hd;
-    auto place = [&](int64_t p) { return p * position + table[p] * line; };
-    attend_one(joined + row * width + head * hd, keys, keys + step.room_strides[3], place, nullptr,
-               step.pads ? step.pads[row] : 0, length, hd,
-               scores + (row * step.heads + head) * length, context + (row * step.heads + head) * hd);
+  for_each_head(step, pool, length, [&](int64_t row, int64_t head) {
+    const int64_t* rows = step.cache_rows + row * step.cache_rows_stride;
+    const float* keys = cache + head / group * hd;
+    auto offset = [&](int64_t p) { return p * per_position + rows[p] * per_row; };
+    attend_head(qkv + row * width + head * hd, keys, keys + step.cache_strides[3], offset, nullptr,
+                step.padding ? step.padding[row] : 0, length, hd,
+                scores + (row * step.heads + head) * length,
+                context + (row * step.heads + head) * hd);
   });
 }
 
-void read_source(const Step& step, Team& team, int64_t layer, const float* query, float* scores,
-                 float* context) {
-  const Block& block = step.blocks[layer];
+// Cross-attention to the source text; several rows (beams) share one sentence.
+void attend_source(const DecoderStep& step, WorkerPool& pool, int64_t layer, const float* query,
+                   float* scores, float* context) {
+  const DecoderLayer& own = step.layers[layer];
   const int64_t hd = step.head_dim, group = step.heads / step.key_heads;
-  each_head(step, team, step.source, [&](int64_t row, int64_t head) {
-    const int64_t sentence = row / step.each;
-    const int64_t at = sentence * block.strides[0] + head / group * block.strides[1];
-    auto place = [&](int64_t p) { return p * block.strides[2]; };
-    const float* hidden = step.hidden ? step.hidden + sentence * step.source : nullptr;
-    attend_one(query + (row * step.heads + head) * hd, block.key + at, block.value + at, place,
-               hidden, 0, step.source, hd, scores + (row * step.heads + head) * step.source,
-               context + (row * step.heads + head) * hd);
+  for_each_head(step, pool, step.source_length, [&](int64_t row, int64_t head) {
+    const int64_t sentence = row / step.rows_per_source;
+    const int64_t start = sentence * own.source_strides[0] + head / group * own.source_strides[1];
+    auto offset = [&](int64_t p) { return p * own.source_strides[2]; };
+    const float* bias = step.source_bias ? step.source_bias + sentence * step.source_length : nullptr;
+    attend_head(query + (row * step.heads + head) * hd, own.source_key + start,
+                own.source_value + start, offset, bias, 0, step.source_length, hd,
+                scores + (row * step.heads + head) * step.source_length,
+                context + (row * step.heads + head) * hd);
   });
 }
 
-INLINE float activated(float x, int64_t kind) {
+INLINE float apply_activation(float x, int64_t kind) {
   switch (kind) {
     case RELU: return x < 0.0f ? 0.0f : x;
     case GELU: return 0.5f * x * (1.0f + std::erf(x * 0.70710678118654752f));
@@ -195,27 +207,31 @@ INLINE float activated(float x, int64_t kind) {
 
 INLINE vec silu(vec x) { return x / (exp2(x * -LOG2E) + 1.0f); }
 
-void activate(const Step& step, float* up, const float* gate, int64_t count) {
+// up = activation(up), or activation(gate) * up where the feed-forward layer is gated.
+void activate(const DecoderStep& step, float* up, const float* gate, int64_t count) {
   int64_t i = 0;
   if (step.activation == SILU)
     for (; i + WIDTH <= count; i += WIDTH) {
-      const vec x = silu(load_any((gate ? gate : up) + i));
-      put(up + i, gate ? x * load_any(up + i) : x);
+      const vec x = silu(load_unaligned((gate ? gate : up) + i));
+      store_unaligned(up + i, gate ? x * load_unaligned(up + i) : x);
     }
   for (; i < count; i++)
-    up[i] = gate ? activated(gate[i], step.activation) * up[i] : activated(up[i], step.activation);
+    up[i] = gate ? apply_activation(gate[i], step.activation) * up[i]
+                 : apply_activation(up[i], step.activation);
 }
 
 void add(float* x, const float* y, int64_t count) {
   for (int64_t i = 0; i < count; i++) x[i] += y[i];
 }
 
-// x becomes the vectors of the new tokens after the last layer.
-void decode_with(const Step& step, Team& team) {
+// Runs all layers: step.x becomes the vectors of the new tokens after the last layer, and
+// step.logits the logits of the next token.
+void run_layers(const DecoderStep& step, WorkerPool& pool) {
   const int64_t count = step.rows * step.dim;
-  float *y = step.scratch, *wide = y + count, *gate = wide + step.rows * step.wide;
-  float *context = gate + step.rows * step.wide, *scores = context + step.rows * step.heads * step.head_dim;
-  // The vectors that a part reads: normalised before it, or as they are.
+  float *y = step.scratch, *wide = y + count, *gate = wide + step.rows * step.max_width;
+  float *context = gate + step.rows * step.max_width;
+  float* scores = context + step.rows * step.heads * step.head_dim;
+  // The input of a sublayer: normalised in a pre-norm model, as it is in a post-norm one.
   auto before = [&](const Norm& norm) -> const float* {
     if (!step.norm_first) return step.x;
     normalise(norm, step.x, y, step);
@@ -225,41 +241,41 @@ void decode_with(const Step& step, Team& team) {
     add(step.x, y, count);
     if (!step.norm_first) normalise(norm, step.x, step.x, step);
   };
-  for (int64_t layer = 0; layer < step.layers; layer++) {
-    const Block& block = step.blocks[layer];
-    product(block.joined, before(block.own), wide, step, team);
-    read_own(step, team, layer, wide, scores, context);
-    product(block.out, context, y, step, team);
-    after(block.own);
-    if (block.query.w) {
-      product(block.query, before(block.cross), wide, step, team);
-      read_source(step, team, layer, wide, scores, context);
-      product(block.cross_out, context, y, step, team);
-      after(block.cross);
+  for (int64_t index = 0; index < step.layer_count; index++) {
+    const DecoderLayer& layer = step.layers[index];
+    multiply(layer.qkv, before(layer.self_norm), wide, step, pool);
+    attend_self(step, pool, index, wide, scores, context);
+    multiply(layer.self_out, context, y, step, pool);
+    after(layer.self_norm);
+    if (layer.cross_query.weight) {
+      multiply(layer.cross_query, before(layer.cross_norm), wide, step, pool);
+      attend_source(step, pool, index, wide, scores, context);
+      multiply(layer.cross_out, context, y, step, pool);
+      after(layer.cross_norm);
     }
-    const float* x = before(block.last);
-    product(block.up, x, wide, step, team);
-    if (block.gate.w) product(block.gate, x, gate, step, team);
-    activate(step, wide, block.gate.w ? gate : nullptr, step.rows * block.up.outs);
-    product(block.down, wide, y, step, team);
-    after(block.last);
+    const float* x = before(layer.ffn_norm);
+    multiply(layer.up, x, wide, step, pool);
+    if (layer.gate.weight) multiply(layer.gate, x, gate, step, pool);
+    activate(step, wide, layer.gate.weight ? gate : nullptr, step.rows * layer.up.out_features);
+    multiply(layer.down, wide, y, step, pool);
+    after(layer.ffn_norm);
   }
-  if (step.norm.kind != NO_NORM) normalise(step.norm, step.x, step.x, step);
-  if (step.output.w) product(step.output, step.x, step.logits, step, team);
+  if (step.final_norm.kind != NO_NORM) normalise(step.final_norm, step.x, step.x, step);
+  if (step.output.weight) multiply(step.output, step.x, step.logits, step, pool);
 }
 
-void decode(const Step& step) {
-  with_team(step.threads, [&](Team& team) { decode_with(step, team); });
+void run_step(const DecoderStep& step) {
+  with_workers(step.threads, [&](WorkerPool& pool) { run_layers(step, pool); });
 }
 
-// One reading of one layer alone, for rows that are too many to be multiplied here: `x` are its
-// queries, with keys and values behind them where it reads its own text.
-void read(const Step& step, int64_t layer, float* x, float* context, bool own) {
-  with_team(step.threads, [&](Team& team) {
-    if (own) read_own(step, team, layer, x, step.scratch, context);
-    else read_source(step, team, layer, x, step.scratch, context);
+// The attention of one layer alone, for batches whose products torch computes. `x` holds the
+// queries and, for self-attention, the new keys and values behind them.
+void run_attention(const DecoderStep& step, int64_t layer, float* x, float* context, bool self) {
+  with_workers(step.threads, [&](WorkerPool& pool) {
+    if (self) attend_self(step, pool, layer, x, step.scratch, context);
+    else attend_source(step, pool, layer, x, step.scratch, context);
   });
 }
 
-}  // namespace decoding
+}  // namespace decoder
 }  // namespace regard

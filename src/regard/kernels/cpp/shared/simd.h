@@ -1,5 +1,6 @@
 // Vectors of the width that this build is for, in the compiler's vector extensions.
-// One source, several builds: -mavx512f -mavx512dq, -mavx2 -mfma, or whatever is plain (SSE, NEON).
+// The same source is built three times: with -mavx512f -mavx512dq, with -mavx2 -mfma, and without
+// flags (SSE or NEON). `oct` and `hex` are 8 and 16 floats whatever the width.
 #pragma once
 #include <cmath>
 #include <cstdint>
@@ -10,7 +11,7 @@
 
 namespace regard {
 
-// KEYS x VECTORS accumulators of a product fill the registers without spilling.
+// A product keeps KEYS x VECTORS accumulators: as many as the registers hold without spilling.
 #if defined(__AVX512F__) && defined(__AVX512DQ__)
 constexpr int WIDTH = 16, KEYS = 8;
 #elif defined(__AVX2__)
@@ -36,6 +37,7 @@ constexpr float LOG2E = 1.44269504088896341f, LN2 = 0.693147180559945309f;
 
 INLINE vec load(const float* p) { return *reinterpret_cast<const vec*>(p); }
 INLINE void store(float* p, vec x) { *reinterpret_cast<vec*>(p) = x; }
+INLINE vec load_unaligned(const float* p) { return (vec)(*reinterpret_cast<const loose_vec*>(p)); }
 INLINE vec splat(float x) { return x - vec{}; }
 
 #if defined(__AVX512F__) && defined(__AVX512DQ__)
@@ -75,8 +77,8 @@ INLINE vec exp2(vec x) {
 }
 #else
 INLINE vec exp2(vec x) {
-  // Adding 1.5 * 2^23 leaves the nearest integer in the low bits. The last exponent below the
-  // normal ones turns 1 into 0, which is where everything too small is sent.
+  // Adding 1.5 * 2^23 leaves the nearest integer in the low bits. Inputs below -126 are replaced by
+  // -127, whose exponent field is 0: the result is exactly 0.
   x = x >= -126.0f ? smaller(x, splat(127.0f)) : splat(-127.0f);
   vec shifted = x + 12582912.0f;
   vec r = x - (shifted - 12582912.0f);
@@ -90,6 +92,15 @@ INLINE vec exp2(vec x) {
   return (vec)((uvec)p + ((uvec)shifted << 23));
 }
 #endif
+
+// The sum of the lanes, by quarters: adding one lane after another would take as long as a product.
+INLINE float sum_lanes(vec x) {
+  typedef float quad __attribute__((vector_size(16), may_alias));
+  const quad* quads = reinterpret_cast<const quad*>(&x);
+  quad sum = quads[0];
+  for (int i = 1; i < WIDTH / 4; i++) sum += quads[i];
+  return (sum[0] + sum[1]) + (sum[2] + sum[3]);
+}
 
 INLINE float exp2_of(float x) { return x < -126.0f ? 0.0f : exp2f(x); }
 
@@ -107,7 +118,7 @@ INLINE oct load8(const float* p) { return *reinterpret_cast<const loose_oct*>(p)
 INLINE hex load16(const float* p) { return *reinterpret_cast<const hex*>(p); }
 INLINE void store8(float* p, oct x) { *reinterpret_cast<loose_oct*>(p) = x; }
 
-// Eight rows of eight become eight columns.
+// Transpose a block of 8 x 8 numbers.
 INLINE void transpose8(oct r[8]) {
   oct t[8];
   for (int i = 0; i < 8; i += 2) {
@@ -134,8 +145,8 @@ struct Larger {
   INLINE hex of(hex a, hex b) { return a > b ? a : b; }
 };
 
-// Eight vectors of sixteen become one: lane i of its lower half is the reduction of the lower
-// half of vector i, and so with the upper halves.
+// Reduce eight vectors of sixteen to one: lane i of the result's lower half is the reduction of the
+// lower half of vector i, and lane 8 + i that of its upper half.
 template <class Reduce>
 INLINE hex reduce_halves(hex r[8]) {
   hex quad[2];
