@@ -5,7 +5,7 @@ from contextlib import ExitStack, contextmanager
 
 from torch import nn
 
-from regard.tracing.huggingface.registries import registries
+from regard.tracing.huggingface.registries import watch_registries
 from regard.tracing.nested import as_if_nested
 from regard.tracing.recording.watch_options import WatchOptions
 from regard.tracing.sites import Sites
@@ -20,7 +20,7 @@ def watching(model: nn.Module, wishes: WatchOptions) -> Iterator[Watcher]:
     watcher = Watcher(sites, wishes)
     with ExitStack() as stack:
         stack.enter_context(uncompiled())
-        stack.enter_context(registries())
+        stack.enter_context(watch_registries())
         stack.enter_context(as_if_nested(sites.encoders))
         stack.enter_context(sites)
         stack.enter_context(watcher)

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 import regard
-from regard.tracing.huggingface.eager_attention import interface
+from regard.tracing.huggingface.eager_attention import describe_when_called
 from regard.types import Dense, Recomputable
 
 with warnings.catch_warnings():
@@ -98,7 +98,7 @@ class Odd(nn.Module):
         self.own = own
 
     def forward(self, query, key, mask=None, **terms):
-        return interface(self.own)(self, query, key, key, mask, scaling=0.3, **terms)
+        return describe_when_called(self.own)(self, query, key, key, mask, scaling=0.3, **terms)
 
 
 def plain(module, query, key, value, mask, scaling, *, bend=lambda scores: scores, **terms):

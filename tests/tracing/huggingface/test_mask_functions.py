@@ -5,10 +5,10 @@ import warnings
 import pytest
 import torch
 
-from regard.tracing.huggingface import mask_functions as makers
-from regard.tracing.huggingface.mask_functions import lazily
-from regard.tracing.mask_reading import index_rules as probing
-from regard.tracing.mask_reading.lazy import LazyMask, place_of, told
+from regard.tracing.huggingface import mask_functions
+from regard.tracing.huggingface.mask_functions import make_lazily
+from regard.tracing.mask_reading import index_rules
+from regard.tracing.mask_reading.lazy import LazyMask, describe_lazy_mask, first_query_position
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -43,8 +43,8 @@ SIZES = {
 @pytest.fixture(params=["small", "large"], autouse=True)
 def _size(request, monkeypatch):
     if request.param == "large":
-        monkeypatch.setattr(probing, "WHOLE", 0)
-        monkeypatch.setattr(makers, "WHOLE", 0)
+        monkeypatch.setattr(index_rules, "MAX_PAIRS", 0)
+        monkeypatch.setattr(mask_functions, "MAX_PAIRS", 0)
 
 
 def asked(rule, sizes, padded):
@@ -65,11 +65,13 @@ def asked(rule, sizes, padded):
 @pytest.mark.parametrize("rule", ["causal", "all", "sliding", "sliding both ways"])
 def test_a_window_with_padding_is_described_exactly(rule, sizes, padded, make):
     question = asked(rule, sizes, padded)
-    dense, mask = make(**question), lazily(make, question)
+    dense, mask = make(**question), make_lazily(make, question)
     assert isinstance(mask, LazyMask)
     assert (mask.shape, mask.dtype) == (dense.shape, dense.dtype)
     assert torch.equal(mask.dense(), dense)
-    said = told(mask, BATCH).dense(*dense.shape[2:], offset=place_of(mask, 0))
+    said = describe_lazy_mask(mask, BATCH).dense(
+        *dense.shape[2:], offset=first_query_position(mask, 0)
+    )
     seen = dense if dense.dtype == torch.bool else dense == 0
     assert torch.equal(said.expand_as(seen), seen)
 
@@ -77,35 +79,35 @@ def test_a_window_with_padding_is_described_exactly(rule, sizes, padded, make):
 @pytest.mark.parametrize("rule", ["packed", "chunked", "chunked, padded"])
 def test_texts_that_are_packed_or_cut_are_described_as_segments(rule):
     question = asked(rule, "whole", None)
-    mask = lazily(hf.sdpa_mask, question)
+    mask = make_lazily(hf.sdpa_mask, question)
     dense = hf.sdpa_mask(**question)
-    assert "segments" in repr(told(mask, BATCH))
-    assert torch.equal(told(mask, BATCH).dense(QUERIES, QUERIES), dense)
+    assert "segments" in repr(describe_lazy_mask(mask, BATCH))
+    assert torch.equal(describe_lazy_mask(mask, BATCH).dense(QUERIES, QUERIES), dense)
 
 
 def test_a_mask_without_a_description_is_made_dense():
     prefix = hf.or_masks(hf.causal_mask_function, lambda b, h, q, k: k < 3)
     question = asked("causal", "whole", None) | {"mask_function": prefix}
     for vmap in (False, True):
-        mask = lazily(hf.sdpa_mask, question | {"use_vmap": vmap})
+        mask = make_lazily(hf.sdpa_mask, question | {"use_vmap": vmap})
         assert type(mask) is torch.Tensor
         assert torch.equal(mask, hf.sdpa_mask(**question))
 
 
 def test_where_no_mask_is_needed_there_is_none():
     question = asked("causal", "whole", None) | {"allow_is_causal_skip": True}
-    assert lazily(hf.sdpa_mask, question) is None
+    assert make_lazily(hf.sdpa_mask, question) is None
 
 
 def test_one_row_is_made_as_it_is():
     question = asked("causal", "whole", LEFT) | {"q_length": 1, "q_offset": QUERIES - 1}
-    assert type(lazily(hf.sdpa_mask, question)) is torch.Tensor
+    assert type(make_lazily(hf.sdpa_mask, question)) is torch.Tensor
 
 
 def test_padding_and_a_place_that_change_later_do_not_change_the_mask():
     padded, place = LEFT.clone(), torch.tensor(7)
     question = asked("sliding", "cached", padded) | {"q_offset": place}
-    dense, mask = hf.sdpa_mask(**question), lazily(hf.sdpa_mask, question)
+    dense, mask = hf.sdpa_mask(**question), make_lazily(hf.sdpa_mask, question)
     padded.fill_(True)
     place.add_(2)
     assert torch.equal(mask.dense(), dense)

@@ -12,7 +12,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import regard
-from regard.tracing.huggingface.registries import registries
+from regard.tracing.huggingface.registries import watch_registries
 from regard.tracing.mask_reading.lazy import LazyMask
 
 with warnings.catch_warnings():
@@ -42,7 +42,7 @@ def without(monkeypatch):
     def run(*args):
         with monkeypatch.context() as patch:
             module = sys.modules["regard.tracing.block"]
-            patch.setattr(module, "registries", contextlib.nullcontext)
+            patch.setattr(module, "watch_registries", contextlib.nullcontext)
             return watched(*args)
 
     return run
@@ -118,7 +118,7 @@ def test_a_function_that_was_registered_meanwhile_stays():
     registry = masking_utils.ALL_MASK_ATTENTION_FUNCTIONS
     before = registry["sdpa"]
     try:
-        with registries():
+        with watch_registries():
             registry.register("sdpa", len)
         assert registry["sdpa"] is len
     finally:
@@ -144,7 +144,7 @@ def elsewhere(run):
 
 
 def test_another_thread_meanwhile_gets_the_dense_mask():
-    with registries():
+    with watch_registries():
         assert isinstance(made(), LazyMask)
         assert type(elsewhere(made)) is torch.Tensor
     assert type(made()) is torch.Tensor
@@ -169,14 +169,14 @@ def test_watchers_in_several_threads_come_and_go_alone():
     inside, leave = threading.Event(), threading.Event()
 
     def stay():
-        with registries():
+        with watch_registries():
             inside.set()
             leave.wait()
             kinds.append(type(made()))
 
     kinds = []
     thread = threading.Thread(target=stay)
-    with registries():
+    with watch_registries():
         thread.start()
         inside.wait()
     assert type(made()) is torch.Tensor
@@ -187,8 +187,8 @@ def test_watchers_in_several_threads_come_and_go_alone():
 
 
 def test_watchers_within_watchers_see_the_same():
-    with registries():
-        with registries():
+    with watch_registries():
+        with watch_registries():
             assert isinstance(made(), LazyMask)
         assert isinstance(made(), LazyMask)
 
@@ -220,7 +220,7 @@ def test_without_transformers_there_is_nothing_to_replace(monkeypatch):
     before = registered()
     monkeypatch.delitem(sys.modules, "transformers.masking_utils")
     monkeypatch.setitem(sys.modules, "transformers.modeling_utils", types.ModuleType("empty"))
-    with registries():
+    with watch_registries():
         assert_identical(before)
     assert_identical(before)
 

@@ -5,7 +5,11 @@ from torch import nn
 
 import regard
 from regard.masks import causal, everything, explicit, padding, window
-from regard.tracing.recording.sdpa import as_description, reach, read_mask
+from regard.tracing.mask_reading.dense import (
+    count_written_keys,
+    describe_dense_mask,
+    read_mask,
+)
 from tracing.decoders import Decoder, Growing, Static, step_by_step
 
 pytestmark = pytest.mark.usefixtures("unchecked")
@@ -19,35 +23,35 @@ def staircase(queries, keys, before=0):
 
 @pytest.mark.parametrize("before", [0, 3, KEYS - QUERIES])
 def test_a_causal_mask_reaches_as_far_as_its_last_query(before):
-    assert reach(staircase(QUERIES, KEYS, before)) == before + QUERIES
+    assert count_written_keys(staircase(QUERIES, KEYS, before)) == before + QUERIES
 
 
 def test_a_mask_that_shows_the_prompt_to_all_of_it_reaches_to_its_end():
     seen = torch.zeros(QUERIES, KEYS, dtype=torch.bool)
     seen[:, :QUERIES] = True
-    assert reach(seen) == QUERIES
+    assert count_written_keys(seen) == QUERIES
 
 
 def test_a_prefix_that_sees_itself_does_not_move_what_follows():
     seen = staircase(QUERIES, KEYS)
     seen[:2, :2] = True
-    assert reach(seen) == QUERIES
+    assert count_written_keys(seen) == QUERIES
 
 
 def test_padding_at_the_end_does_not_pull_the_rows_back():
     seen = staircase(QUERIES, KEYS, 2)
     seen[:, 5:] = False
-    assert reach(seen) == 2 + QUERIES
+    assert count_written_keys(seen) == 2 + QUERIES
 
 
 def test_the_last_key_that_one_example_sees_counts_for_all():
     seen = staircase(1, KEYS, 4).repeat(BATCH, 1, 1, 1)
     seen[1, ..., 5:7] = True
-    assert reach(seen) == 7
+    assert count_written_keys(seen) == 7
 
 
 def test_a_mask_without_rows_that_see_reaches_everywhere():
-    assert reach(torch.zeros(QUERIES, KEYS, dtype=torch.bool)) == KEYS
+    assert count_written_keys(torch.zeros(QUERIES, KEYS, dtype=torch.bool)) == KEYS
 
 
 @pytest.mark.parametrize(
@@ -66,14 +70,14 @@ def test_a_mask_without_rows_that_see_reaches_everywhere():
 def test_a_dense_mask_is_described_briefly_and_exactly(mask):
     sizes = {"queries": QUERIES, "keys": KEYS, "offset": KEYS - QUERIES}
     dense = mask.dense(**sizes).expand(BATCH, 1, QUERIES, KEYS)
-    found = as_description(dense)
+    found = describe_dense_mask(dense)
     assert torch.equal(found.dense(**sizes).expand_as(dense), dense)
     assert len(str(found)) <= len(str(mask))
 
 
 def test_what_a_window_hides_from_all_rows_is_not_padding():
     dense = window(2, 0).dense(2, KEYS, offset=KEYS - 2)
-    assert as_description(dense) == window(2, 0)
+    assert describe_dense_mask(dense) == window(2, 0)
 
 
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])

@@ -4,11 +4,11 @@ import pytest
 import torch
 
 from regard.masks import causal, padding, segments, window
-from regard.tracing.mask_reading import index_rules as probing
-from regard.tracing.mask_reading.index_rules import Reading, Sizes, read
+from regard.tracing.mask_reading import index_rules
+from regard.tracing.mask_reading.index_rules import MaskFacts, MaskSizes, read_index_rule
 
 BATCH, HEADS, LENGTH = 2, 3, 41
-SIZES = Sizes(BATCH, HEADS, LENGTH, LENGTH)
+SIZES = MaskSizes(BATCH, HEADS, LENGTH, LENGTH)
 CPU = torch.device("cpu")
 REAL = torch.ones(BATCH, LENGTH, dtype=torch.bool)
 REAL[0, :5] = REAL[1, -7:] = False
@@ -37,23 +37,23 @@ MASKS = {
 @pytest.fixture(params=["all pairs", "some places"], autouse=True)
 def _size(request, monkeypatch):
     if request.param == "some places":  # as rules are read that are too large to be asked whole
-        monkeypatch.setattr(probing, "WHOLE", 0)
+        monkeypatch.setattr(index_rules, "MAX_PAIRS", 0)
 
 
 @pytest.mark.parametrize("name", RULES)
 def test_a_rule_is_read_as_the_shortest_mask_that_it_is(name):
-    reading = read(RULES[name], SIZES, CPU)
-    assert reading is not None
+    facts = read_index_rule(RULES[name], SIZES, CPU)
+    assert facts is not None
     if name in MASKS:
-        assert torch.equal(reading.mask.dense(LENGTH, LENGTH), MASKS[name].dense(LENGTH, LENGTH))
-        assert len(repr(reading.mask).split(" & ")) == len(repr(MASKS[name]).split(" & "))
+        assert torch.equal(facts.mask.dense(LENGTH, LENGTH), MASKS[name].dense(LENGTH, LENGTH))
+        assert len(repr(facts.mask).split(" & ")) == len(repr(MASKS[name]).split(" & "))
     else:
-        assert repr(reading.mask) == name
+        assert repr(facts.mask) == name
 
 
 def test_a_causal_rule_over_a_cache_starts_where_its_first_query_stands():
-    reading = read(lambda b, h, q, k: k <= q + 12, Sizes(BATCH, 1, 29, LENGTH), CPU)
-    assert (repr(reading.mask), reading.offset) == ("causal()", 12)
+    facts = read_index_rule(lambda b, h, q, k: k <= q + 12, MaskSizes(BATCH, 1, 29, LENGTH), CPU)
+    assert (repr(facts.mask), facts.offset) == ("causal()", 12)
 
 
 UNLIKE = {
@@ -72,24 +72,24 @@ UNLIKE = {
 @pytest.mark.parametrize("name", UNLIKE)
 def test_a_rule_that_is_unlike_a_window_is_not_read_as_one(name):
     rule = UNLIKE[name]
-    reading = read(rule, SIZES, CPU, offset=0, real=torch.ones_like(REAL))
-    assert reading is None
+    facts = read_index_rule(rule, SIZES, CPU, offset=0, real=torch.ones_like(REAL))
+    assert facts is None
 
 
 def test_a_reading_of_some_rows_and_columns_is_that_of_the_whole():
-    reading = read(RULES["causal, padded"], SIZES, CPU)
-    part = reading.cut(range(13, 31), range(3, 37))
-    whole = reading.mask.dense(LENGTH, LENGTH)[:, :, 13:31, 3:37]
+    facts = read_index_rule(RULES["causal, padded"], SIZES, CPU)
+    part = facts.crop(range(13, 31), range(3, 37))
+    whole = facts.mask.dense(LENGTH, LENGTH)[:, :, 13:31, 3:37]
     assert torch.equal(part.mask.dense(18, 34, offset=part.offset), whole)
 
 
 def test_a_reading_of_one_for_all_spreads_to_every_example():
-    reading = Reading(Sizes(1, 1, 3, 5), window(1, 1), 0, torch.ones(1, 5, dtype=torch.bool))
-    reading.spread(7).mask.check(7, 2, 3, 5)
-    assert reading.spread(1) is reading
+    facts = MaskFacts(MaskSizes(1, 1, 3, 5), window(1, 1), 0, torch.ones(1, 5, dtype=torch.bool))
+    facts.for_batch(7).mask.check(7, 2, 3, 5)
+    assert facts.for_batch(1) is facts
 
 
 def test_the_stream_of_random_numbers_is_left_alone():
     before = torch.get_rng_state()
-    read(RULES["causal()"], SIZES, CPU)
+    read_index_rule(RULES["causal()"], SIZES, CPU)
     assert torch.equal(torch.get_rng_state(), before)

@@ -9,8 +9,14 @@ from torch import nn
 
 import regard
 from regard.masks import causal, padding
-from regard.tracing.mask_reading.index_rules import Reading, Sizes
-from regard.tracing.mask_reading.lazy import LazyMask, Making, Unmade, place_of, told
+from regard.tracing.mask_reading.index_rules import MaskFacts, MaskSizes
+from regard.tracing.mask_reading.lazy import (
+    LazyMask,
+    LazyTensor,
+    TensorRecipe,
+    describe_lazy_mask,
+    first_query_position,
+)
 
 BATCH, QUERIES, KEYS, DIM = 2, 5, 7, 11
 CPU = torch.device("cpu")
@@ -25,8 +31,8 @@ def dense():
 
 
 def lazy(make=dense, kind=torch.bool):
-    reading = Reading(Sizes(BATCH, 1, QUERIES, KEYS), causal(), OFFSET, REAL)
-    return LazyMask.of(reading, Making(make), kind, CPU)
+    facts = MaskFacts(MaskSizes(BATCH, 1, QUERIES, KEYS), causal(), OFFSET, REAL)
+    return LazyMask.of(facts, TensorRecipe(make), kind, CPU)
 
 
 def never():
@@ -73,7 +79,9 @@ def test_slices_of_rows_and_columns_stay_lazy():
 def test_the_description_of_a_slice_is_that_of_its_pairs(taken):
     part = lazy()[taken]
     queries, keys = part.shape[2:]
-    said = told(part, BATCH).dense(queries, keys, offset=place_of(part, 0))
+    said = describe_lazy_mask(part, BATCH).dense(
+        queries, keys, offset=first_query_position(part, 0)
+    )
     assert torch.equal(said, dense()[taken])
 
 
@@ -82,10 +90,10 @@ def test_a_mask_that_was_written_into_is_no_longer_what_was_told(mode):
     with mode():
         mask = lazy()
         part = mask[..., :6]
-        assert told(mask, BATCH) is not None
+        assert describe_lazy_mask(mask, BATCH) is not None
         mask[:, :, 0, 0] = True
-        assert told(mask, BATCH) is None
-        assert told(part, BATCH) is None
+        assert describe_lazy_mask(mask, BATCH) is None
+        assert describe_lazy_mask(part, BATCH) is None
         assert bool(mask[1, 0, 0, 0])
         assert bool(part[1, 0, 0, 0])
 
@@ -121,15 +129,17 @@ def test_some_rows_of_it_are_those_of_the_dense_mask(kind):
 
 
 def test_the_keys_that_a_static_cache_has_not_written_are_left_out():
-    reading = Reading(Sizes(BATCH, 1, QUERIES, 13), causal(), 3)
-    mask = LazyMask.of(reading, Making(never), torch.bool, CPU)
-    assert mask.written().shape == (BATCH, 1, QUERIES, 3 + QUERIES)
+    facts = MaskFacts(MaskSizes(BATCH, 1, QUERIES, 13), causal(), 3)
+    mask = LazyMask.of(facts, TensorRecipe(never), torch.bool, CPU)
+    assert mask.without_unwritten_keys().shape == (BATCH, 1, QUERIES, 3 + QUERIES)
     assert lazy(never).written().shape == (BATCH, 1, QUERIES, KEYS)
 
 
 def test_a_tensor_is_made_once():
     made = []
-    tensor = Unmade(Making(lambda: made.append(0) or torch.ones(3)), (3,), torch.float32, CPU)
+    tensor = LazyTensor(
+        TensorRecipe(lambda: made.append(0) or torch.ones(3)), (3,), torch.float32, CPU
+    )
     assert (tensor + tensor).tolist() == [2.0] * 3
     assert tensor.sum() == 3
     assert len(made) == 1

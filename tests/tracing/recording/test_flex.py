@@ -9,7 +9,7 @@ from torch.nn.attention import flex_attention as module_of_torch
 from torch.nn.attention.flex_attention import AuxRequest, create_block_mask, flex_attention
 
 import regard
-from regard.tracing.mask_reading import index_rules as probing
+from regard.tracing.mask_reading import index_rules
 from regard.tracing.recording import flex
 from regard.types import Dense, Recomputable
 
@@ -120,8 +120,8 @@ def test_a_mask_among_the_scores_is_a_mask():
 @pytest.mark.parametrize("score", [None, "a slope", "a cap"])
 @pytest.mark.parametrize("mask", ["causal()", "window(3, 3)"])
 def test_rules_that_are_too_large_to_be_asked_whole_are_read_too(mask, score, monkeypatch):
-    monkeypatch.setattr(probing, "WHOLE", 0)
-    monkeypatch.setattr(flex, "STRAY", 999)
+    monkeypatch.setattr(index_rules, "MAX_PAIRS", 0)
+    monkeypatch.setattr(flex, "RANDOM_PAIRS", 999)
     assert repr(check(MASKS[mask], SCORES.get(score)).scoring.mask) == mask
 
 

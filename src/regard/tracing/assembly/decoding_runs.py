@@ -8,8 +8,8 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from regard.masks import Area
+from regard.tracing.mask_reading.dense import count_written_keys, describe_dense_mask
 from regard.tracing.recording.record import CallRecord
-from regard.tracing.recording.sdpa import as_description, reach
 
 
 class DecodingRuns:
@@ -146,12 +146,12 @@ def cut(call: CallRecord) -> CallRecord:
         return call
     device = call.weights.device
     seen = call.mask.cut(Area(range(queries), range(keys), keys - queries, device))
-    written = reach(seen.expand(-1, -1, queries, keys))
+    written = count_written_keys(seen.expand(-1, -1, queries, keys))
     if written == keys:
         return call
     seen = seen.expand(len(call.weights), -1, queries, keys)[..., :written]
     weights = call.weights[..., :written].clone()  # a view would hold what was not written
-    mask, kept, key = as_description(seen), call.kept.cut(written), call.key[:, :, :written]
+    mask, kept, key = describe_dense_mask(seen), call.kept.cut(written), call.key[:, :, :written]
     return replace(call, key=key, weights=weights, mask=mask, span=written, kept=kept)
 
 

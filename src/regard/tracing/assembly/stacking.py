@@ -10,9 +10,9 @@ from torch import Tensor
 
 from regard.kernels.observe import Observation, Statistics, Top
 from regard.masks import Area, Bias, Mask, causal, everything, tensor_bias
+from regard.tracing.mask_reading.dense import describe_dense_mask
 from regard.tracing.recording.options import joined
 from regard.tracing.recording.record import CallRecord
-from regard.tracing.recording.sdpa import as_description
 
 Row = Sequence[int]  # of the batch of one step, for each trace; -1 after its end
 
@@ -119,7 +119,7 @@ def _mask(calls: list[CallRecord], rows: Sequence[Row]) -> Mask | None:
     if not itself:
         seen = _going_on(seen, rows)
     heads = max(each.shape[1] for each in seen)
-    return as_description(torch.cat([each.expand(-1, heads, -1, -1) for each in seen], dim=2))
+    return describe_dense_mask(torch.cat([each.expand(-1, heads, -1, -1) for each in seen], dim=2))
 
 
 def _going_on(seen: list[Tensor], rows: Sequence[Row]) -> list[Tensor]:

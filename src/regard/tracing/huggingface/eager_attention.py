@@ -1,7 +1,7 @@
-"""A model's own plain attention as one call: described from its arguments, if that is what it does.
+"""Describes a model's own plain attention ("eager" in transformers) as one call, once verified.
 
-The function is one that takes (module, query, key, value, mask, scaling, ...) and gives context
-and weights. What it does is checked on a few rows, at every call of more than one query.
+The function takes (module, query, key, value, mask, scaling, ...) and returns context and weights.
+What its arguments seem to mean is checked on a few rows at every call of more than one query.
 """
 
 import weakref
@@ -16,34 +16,38 @@ from torch import Tensor, nn
 from regard.errors import RegardError
 from regard.kernels.observe.taps import Tapped, register_tap
 from regard.masks import Area, tensor_bias
-from regard.tracing.mask_reading.lazy import LazyMask, Making, Unmade
+from regard.tracing.mask_reading.lazy import LazyMask, LazyTensor, TensorRecipe
 from regard.tracing.recording.sdpa import describe_sdpa
 
-CLOSE = 1e-4  # how far apart weights may be that were rounded differently
-Own = Callable[..., Any]
+TOLERANCE = 1e-4  # how far apart weights may be that were rounded differently
+AttentionFunction = Callable[..., Any]
 
-_trusted: weakref.WeakKeyDictionary[nn.Module, dict[Own, bool]] = weakref.WeakKeyDictionary()
+# which functions of which modules did what their arguments say, and whether they return weights
+_verified: weakref.WeakKeyDictionary[nn.Module, dict[AttentionFunction, bool]] = (
+    weakref.WeakKeyDictionary()
+)
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
-    """One call of a model's attention function."""
+class EagerCall:
+    """The arguments of one call of a model's attention function."""
 
-    own: Own
+    function: AttentionFunction
     module: nn.Module
     query: Tensor
     key: Tensor
     value: Tensor
     mask: Tensor | None
-    terms: dict[str, Any]
+    options: dict[str, Any]
 
     def run(self) -> Any:
-        """What the model's own function gives."""
-        return self.own(self.module, self.query, self.key, self.value, self.mask, **self.terms)
+        """What the model's own function returns."""
+        sides = (self.query, self.key, self.value)
+        return self.function(self.module, *sides, self.mask, **self.options)
 
 
-def interface(own: Own) -> Own:
-    """The function, for watchers: described where its arguments say what it does."""
+def describe_when_called(function: AttentionFunction) -> AttentionFunction:
+    """The attention function, whose calls are described where their arguments say what it does."""
 
     def attention(
         module: nn.Module,
@@ -52,141 +56,149 @@ def interface(own: Own) -> Own:
         value: Tensor,
         attention_mask: Tensor | None = None,
         *args: Any,
-        **terms: Any,
+        **options: Any,
     ) -> Any:
         if args or not isinstance(module, nn.Module):
-            return own(module, query, key, value, attention_mask, *args, **terms)
-        asked = Asked(own, module, query, key, value, attention_mask, terms)
-        tapped = _described(asked)
-        return asked.run() if tapped is None else _attended(tapped, asked)
+            return function(module, query, key, value, attention_mask, *args, **options)
+        call = EagerCall(function, module, query, key, value, attention_mask, options)
+        tapped = _describe_verified(call)
+        return call.run() if tapped is None else _attend(tapped, call)
 
     return attention
 
 
-def _attended(tapped: Tapped, asked: Asked) -> Any:
-    """The function's own result; a watcher sees the call pass here."""
+def _attend(tapped: Tapped, call: EagerCall) -> Any:
+    """The function's own result; this is a registered tap, so a watcher sees the call here."""
     if torch.overrides.has_torch_function((tapped.query,)):
-        return torch.overrides.handle_torch_function(_attended, (tapped.query,), tapped, asked)
-    return asked.run()
+        return torch.overrides.handle_torch_function(_attend, (tapped.query,), tapped, call)
+    return call.run()
 
 
-register_tap(_attended, lambda tapped, asked: tapped)
+register_tap(_attend, lambda tapped, call: tapped)
 
 
-def _described(asked: Asked) -> Tapped | None:
-    """The call in our words; None where the caller wants weights, or it does something else."""
-    config = getattr(asked.module, "config", None)
-    if asked.terms.get("output_attentions") or getattr(config, "output_attentions", False):
+def _describe_verified(call: EagerCall) -> Tapped | None:
+    """The description of a call; None if weights are wanted or the function does otherwise."""
+    config = getattr(call.module, "config", None)
+    if call.options.get("output_attentions") or getattr(config, "output_attentions", False):
         return None
     try:
-        tapped = _tapped(asked)
-        gives_weights = None if tapped is None else _checked(asked, tapped)
+        tapped = _describe(call)
+        returns_weights = None if tapped is None else _verify(call, tapped)
     except (RuntimeError, IndexError, TypeError, ValueError, AttributeError, RegardError):
-        return None  # its arguments mean something else than we think
-    if tapped is None or gives_weights is None:
+        return None  # the arguments mean something else than in transformers' own models
+    if tapped is None or returns_weights is None:
         return None
 
     def finish(context: Tensor) -> tuple[Tensor, Tensor | None]:
-        return context.transpose(1, 2).contiguous(), _weights(asked) if gives_weights else None
+        weights = _lazy_weights(call) if returns_weights else None
+        return context.transpose(1, 2).contiguous(), weights
 
-    dropout = float(asked.terms.get("dropout") or 0.0) if asked.module.training else 0.0
+    dropout = float(call.options.get("dropout") or 0.0) if call.module.training else 0.0
     return replace(tapped, finish=finish, dropout=dropout)
 
 
-def _weights(asked: Asked) -> Tensor:
-    """The weights that the function would give, made if somebody reads them."""
-    query, keys = asked.query, asked.key.shape[2]
-    making = Making(lambda: asked.run()[1])
-    return Unmade(making, (*query.shape[:3], keys), query.dtype, query.device)
+def _lazy_weights(call: EagerCall) -> Tensor:
+    """The weights that the function would return, made only if somebody reads them."""
+    query, keys = call.query, call.key.shape[2]
+    recipe = TensorRecipe(lambda: call.run()[1])
+    return LazyTensor(recipe, (*query.shape[:3], keys), query.dtype, query.device)
 
 
-def _tapped(asked: Asked) -> Tapped | None:
-    """What the arguments say."""
-    query, key, mask, terms = asked.query, asked.key, asked.mask, asked.terms
-    if not query.dim() == key.dim() == asked.value.dim() == 4 or query.shape[1] % key.shape[1]:
+def _describe(call: EagerCall) -> Tapped | None:
+    """What the arguments seem to mean; None if they do not have the shapes of attention."""
+    query, key, mask, options = call.query, call.key, call.mask, call.options
+    if not query.dim() == key.dim() == call.value.dim() == 4 or query.shape[1] % key.shape[1]:
         return None
     if mask is not None and mask.shape[-1] > key.shape[2]:
         mask = mask[..., : key.shape[2]]
-    tapped = describe_sdpa(query, key, asked.value, mask, scale=terms.get("scaling"))
-    scoring, bias, sink = tapped.scoring, terms.get("position_bias"), terms.get("s_aux")
+    tapped = describe_sdpa(query, key, call.value, mask, scale=options.get("scaling"))
+    scoring, bias, sink = tapped.scoring, options.get("position_bias"), options.get("s_aux")
     assert scoring is not None
     if bias is not None:
         added = tensor_bias(bias[..., : tapped.key.shape[2]])
         scoring = replace(scoring, bias=added if scoring.bias is None else scoring.bias + added)
     sink = None if sink is None else sink.reshape(-1)
-    return replace(tapped, scoring=replace(scoring, softcap=terms.get("softcap"), sink=sink))
+    return replace(tapped, scoring=replace(scoring, softcap=options.get("softcap"), sink=sink))
 
 
-def _checked(asked: Asked, tapped: Tapped) -> bool | None:
-    """Whether the function gives weights too; None if it does not do what the call says."""
-    known = _trusted.setdefault(asked.module, {})
-    if asked.query.shape[2] == 1 and asked.own in known:
-        return known[asked.own]
-    known.pop(asked.own, None)
+def _verify(call: EagerCall, tapped: Tapped) -> bool | None:
+    """Whether the function returns weights too; None if it does not do what the call says.
+
+    Decoding steps of one query are not checked again: they would pay for it at every token.
+    """
+    known = _verified.setdefault(call.module, {})
+    if call.query.shape[2] == 1 and call.function in known:
+        return known[call.function]
+    known.pop(call.function, None)
     with torch.no_grad(), torch._C.DisableTorchFunction():
-        gives_weights = _agreeing(asked, tapped)
-    if gives_weights is not None:
-        known[asked.own] = gives_weights
-    return gives_weights
+        returns_weights = _compare_rows(call, tapped)
+    if returns_weights is not None:
+        known[call.function] = returns_weights
+    return returns_weights
 
 
-def _agreeing(asked: Asked, tapped: Tapped) -> bool | None:
-    queries, keys = asked.query.shape[2], tapped.key.shape[2]
+def _compare_rows(call: EagerCall, tapped: Tapped) -> bool | None:
+    """`_verify` by four rows, computed by the function and from its description."""
+    queries, keys = call.query.shape[2], tapped.key.shape[2]
     rows = sorted({0, queries // 3, queries * 2 // 3, queries - 1})
-    few = _few(asked, rows)
-    context, weights = few.run()[:2]
-    expected, sees = _plain(few, tapped, rows)
-    groups = few.query.shape[1] // few.key.shape[1]
-    mixed = (expected @ few.value[:, :, :keys].repeat_interleave(groups, dim=1)).transpose(1, 2)
-    most = CLOSE * max(1.0, float(few.value.abs().max()))
-    if context.shape != mixed.shape or _apart(context, mixed, most, sees.transpose(1, 2)):
+    some = _select_rows(call, rows)
+    context, weights = some.run()[:2]
+    expected, sees_any = _expected_weights(some, tapped, rows)
+    groups = some.query.shape[1] // some.key.shape[1]
+    values = some.value[:, :, :keys].repeat_interleave(groups, dim=1)
+    expected_context = (expected @ values).transpose(1, 2)
+    limit = TOLERANCE * max(1.0, float(some.value.abs().max()))
+    if context.shape != expected_context.shape:
+        return None
+    if _differ(context, expected_context, limit, sees_any.transpose(1, 2)):
         return None
     if weights is None:
         return False
-    return None if _apart(weights[..., :keys], expected, CLOSE, sees) else True
+    return None if _differ(weights[..., :keys], expected, TOLERANCE, sees_any) else True
 
 
-def _apart(one: Tensor, other: Tensor, most: float, counts: Tensor) -> bool:
-    """Whether two results differ in a row that counts."""
-    return bool((((one - other).abs() > most) & counts).any())
+def _differ(one: Tensor, other: Tensor, limit: float, counts: Tensor) -> bool:
+    """True if two results differ by more than the limit in a row that counts."""
+    return bool((((one - other).abs() > limit) & counts).any())
 
 
-def _few(asked: Asked, rows: list[int]) -> Asked:
-    """The call for some of its queries, with little rounding and without chance."""
-    exact = torch.float64 if asked.query.dtype == torch.float64 else torch.float32
-    mask, bias = asked.mask, asked.terms.get("position_bias")
-    if isinstance(mask, LazyMask) and mask.told is not None:
+def _select_rows(call: EagerCall, rows: list[int]) -> EagerCall:
+    """The call for some of its queries, in at least float32 and without dropout."""
+    exact = torch.float64 if call.query.dtype == torch.float64 else torch.float32
+    mask, bias = call.mask, call.options.get("position_bias")
+    if isinstance(mask, LazyMask) and mask.current_facts is not None:
         mask = mask.rows(rows)
     elif mask is not None and mask.shape[-2] > 1:
         mask = mask[..., rows, :]
-    terms = asked.terms | {"dropout": 0.0}
+    options = call.options | {"dropout": 0.0}
     if bias is not None:
-        terms["position_bias"] = bias[..., rows, :] if bias.shape[-2] > 1 else bias
-    sides = (asked.query[:, :, rows], asked.key, asked.value)
+        options["position_bias"] = bias[..., rows, :] if bias.shape[-2] > 1 else bias
+    sides = (call.query[:, :, rows], call.key, call.value)
     query, key, value = (side.detach().to(exact) for side in sides)
-    return Asked(asked.own, asked.module, query, key, value, mask, terms)
+    return EagerCall(call.function, call.module, query, key, value, mask, options)
 
 
-def _plain(
-    few: Asked, tapped: Tapped, rows: list[int]
+def _expected_weights(
+    some: EagerCall, tapped: Tapped, rows: list[int]
 ) -> tuple[Float[Tensor, "batch head row key"], Tensor]:
-    """The weights of some rows as the call says, and whether a row sees anything."""
+    """The weights of some rows by the description, and whether each row sees any key."""
     scoring, keys = tapped.scoring, tapped.key.shape[2]
     assert scoring is not None
-    groups = few.query.shape[1] // few.key.shape[1]
-    scale = few.query.shape[3] ** -0.5 if scoring.scale is None else scoring.scale
-    scores = few.query @ few.key[:, :, :keys].repeat_interleave(groups, dim=1).mT * scale
+    groups = some.query.shape[1] // some.key.shape[1]
+    scale = some.query.shape[3] ** -0.5 if scoring.scale is None else scoring.scale
+    scores = some.query @ some.key[:, :, :keys].repeat_interleave(groups, dim=1).mT * scale
     if scoring.softcap is not None:
         scores = (scores / scoring.softcap).tanh() * scoring.softcap
     for place, row in enumerate(rows):
         area = Area(range(row, row + 1), range(keys), scoring.offset, scores.device)
-        own = scores[:, :, place : place + 1]
+        row_scores = scores[:, :, place : place + 1]
         if scoring.bias is not None:
-            own += scoring.bias.cut(area).to(own)
+            row_scores += scoring.bias.cut(area).to(row_scores)
         if scoring.mask is not None:
-            own.masked_fill_(~scoring.mask.cut(area), float("-inf"))
-    sees = (scores > float("-inf")).any(dim=-1, keepdim=True)
+            row_scores.masked_fill_(~scoring.mask.cut(area), float("-inf"))
+    sees_any = (scores > float("-inf")).any(dim=-1, keepdim=True)
     if scoring.sink is not None:
         sink = scoring.sink.to(scores)[None, :, None, None].expand(*scores.shape[:3], 1)
         scores = torch.cat([scores, sink], dim=-1)
-    return scores.softmax(dim=-1)[..., :keys].nan_to_num(), sees
+    return scores.softmax(dim=-1)[..., :keys].nan_to_num(), sees_any

@@ -1,4 +1,4 @@
-"""The attention and mask registries of transformers, for the threads that watch and no others."""
+"""Enters the mask and attention registries of transformers, for the threads that watch only."""
 
 import sys
 import threading
@@ -10,99 +10,108 @@ from typing import Any
 
 from torch import Tensor
 
-from regard.tracing.huggingface.eager_attention import interface
-from regard.tracing.huggingface.mask_functions import lazily
+from regard.tracing.huggingface.eager_attention import describe_when_called
+from regard.tracing.huggingface.mask_functions import make_lazily
 
 Undo = Callable[[], None]
 
 
-class Replaced:
-    """What is replaced while anybody watches, and who does."""
+class RegistryPatches:
+    """The functions that are replaced while any thread watches, and which threads do.
+
+    The registries belong to the process, so all watching threads share one replacement; the
+    stand-ins themselves ask whether the calling thread watches.
+    """
 
     def __init__(self) -> None:
-        self._lock, self._here = threading.Lock(), threading.local()
+        self._lock, self._thread = threading.Lock(), threading.local()
         self._watchers = 0
         self._undo: dict[str, list[Undo]] = {}
 
     @property
-    def watching(self) -> bool:
-        """Whether this thread watches."""
-        return getattr(self._here, "depth", 0) > 0
+    def thread_watches(self) -> bool:
+        """True if the calling thread is inside a watch block."""
+        return getattr(self._thread, "depth", 0) > 0
 
     def enter(self) -> None:
-        """One more watcher; what is known of transformers by now is replaced."""
+        """Count one more watcher, and replace what of transformers is loaded by now."""
         with self._lock:
             self._watchers += 1
-            for name, replace in (("masking_utils", _masks), ("modeling_utils", _attentions)):
+            for name, patch in (
+                ("masking_utils", _patch_masks),
+                ("modeling_utils", _patch_attention),
+            ):
                 module = sys.modules.get(f"transformers.{name}")
                 if module is not None and name not in self._undo:
-                    self._undo[name] = list(replace(module))
-        self._here.depth = getattr(self._here, "depth", 0) + 1
+                    self._undo[name] = list(patch(module))
+        self._thread.depth = getattr(self._thread, "depth", 0) + 1
 
     def leave(self) -> None:
-        """One watcher less; with the last one everything is as it was."""
-        self._here.depth -= 1
+        """Count one watcher less; after the last one everything is as it was."""
+        self._thread.depth -= 1
         with self._lock:
             self._watchers -= 1
             if not self._watchers:
-                for undo in (each for undos in self._undo.values() for each in undos):
+                for undo in (undo for undos in self._undo.values() for undo in undos):
                     undo()
                 self._undo.clear()
 
 
-_replaced = Replaced()
+_patches = RegistryPatches()
 
 
 @contextmanager
-def registries() -> Iterator[None]:
-    """While the block runs, this thread's models get masks that stay descriptions.
+def watch_registries() -> Iterator[None]:
+    """While the block runs, models of this thread get lazy masks and describable attention.
 
-    Attention that a model does in its own plain way is described as one call. transformers is
-    used if it is there and has such registries; it is never imported.
+    Nothing happens where transformers is not loaded or has no such registries.
     """
-    _replaced.enter()
+    _patches.enter()
     try:
         yield
     finally:
-        _replaced.leave()
+        _patches.leave()
 
 
-def _masks(module: ModuleType) -> Iterator[Undo]:
-    """Replace the functions that make dense masks, under whatever name they are registered."""
+def _patch_masks(module: ModuleType) -> Iterator[Undo]:
+    """Replace the functions that make dense masks, under every name they are registered by."""
     registry = getattr(module, "ALL_MASK_ATTENTION_FUNCTIONS", None)
     dense = [getattr(module, name, None) for name in ("sdpa_mask", "eager_mask")]
     for mapping in (
         getattr(registry, "_global_mapping", {}),
         getattr(registry, "_local_mapping", {}),
     ):
-        for key, function in list(mapping.items()):
-            if any(function is each for each in dense):
-                yield _put(mapping, key, _mask_for_watchers(function))
+        for name, function in list(mapping.items()):
+            if any(function is known for known in dense):
+                yield _replace_entry(mapping, name, _lazy_for_watchers(function))
 
 
-def _mask_for_watchers(function: Callable[..., Any]) -> Callable[..., Any]:
+def _lazy_for_watchers(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The mask function, whose masks are lazy in threads that watch."""
+
     @wraps(function)
-    def mask(*args: Any, **kwargs: Any) -> Tensor | None:
-        if args or not _replaced.watching:
+    def make_mask(*args: Any, **kwargs: Any) -> Tensor | None:
+        if args or not _patches.thread_watches:
             return function(*args, **kwargs)  # type: ignore[no-any-return]
-        return lazily(function, kwargs)
+        return make_lazily(function, kwargs)
 
-    return mask
+    return make_mask
 
 
-def _put(mapping: dict[str, Any], key: str, stand_in: Callable[..., Any]) -> Undo:
-    own = mapping[key]
-    mapping[key] = stand_in
+def _replace_entry(mapping: dict[str, Any], name: str, stand_in: Callable[..., Any]) -> Undo:
+    """Put a stand-in into a registry, and return the function that takes it out again."""
+    original = mapping[name]
+    mapping[name] = stand_in
 
     def undo() -> None:
-        if mapping.get(key) is stand_in:  # else somebody has registered another meanwhile
-            mapping[key] = own
+        if mapping.get(name) is stand_in:  # else another function was registered meanwhile
+            mapping[name] = original
 
     return undo
 
 
-def _attentions(module: ModuleType) -> Iterator[Undo]:
-    """Replace how a model finds its attention: its own plain form is the default there."""
+def _patch_attention(module: ModuleType) -> Iterator[Undo]:
+    """Replace the lookup of attention functions, whose default is the model's own plain form."""
     registry: Any = getattr(module, "AttentionInterface", None)
     find = vars(registry).get("get_interface") if registry is not None else None
     if find is None:
@@ -110,8 +119,10 @@ def _attentions(module: ModuleType) -> Iterator[Undo]:
 
     @wraps(find)
     def find_for_watchers(self: Any, name: Any, default: Any) -> Any:
-        found = find(self, name, default)
-        return interface(found) if found is default and _replaced.watching else found
+        function = find(self, name, default)
+        if function is default and _patches.thread_watches:
+            return describe_when_called(function)
+        return function
 
     registry.get_interface = find_for_watchers
 

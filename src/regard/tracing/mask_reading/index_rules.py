@@ -1,4 +1,12 @@
-"""What a rule on indices means: asked at places that tell, described, and checked at many more."""
+"""Masks given as rules on indices: probed where candidates differ, described, and checked.
+
+A rule is a function of (example, head, query, key) that says whether the query may see the key. To
+evaluate it at every pair of a long text would cost as much as the dense mask that is to be avoided.
+So a few rows are evaluated completely; from them come candidate descriptions (a causal window, a
+sliding one, padding, segments of packed texts), the shortest first. A candidate is accepted only if
+it agrees with the rule at both edges of every row, at random keys, and, if the mask is small, at
+every single pair.
+"""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -11,17 +19,18 @@ from torch import Tensor
 
 from regard.masks import Mask, Window, everything, padding, segments
 
-Places = Int[Tensor, "..."]
-Rule = Callable[[Places, Places, Places, Places], Bool[Tensor, "..."]]
+Indices = Int[Tensor, "..."]
+IndexRule = Callable[[Indices, Indices, Indices, Indices], Bool[Tensor, "..."]]
 """Whether queries see keys, from four lists of equal length: examples, heads, rows, columns."""
+Segments = tuple[Int[Tensor, "batch query"], Int[Tensor, "batch key"]]
 
-WHOLE = 1 << 20  # pairs up to which a rule is asked about every one
-ROWS = 61  # rows that are asked about every key
-STRAY = 12  # keys that every row is asked about though nothing suggests them
+MAX_PAIRS = 1 << 20  # masks of up to this many pairs are checked at every pair
+FULL_ROWS = 61  # rows that are evaluated at every key
+RANDOM_KEYS = 12  # random keys at which every row is evaluated
 
 
-class Sizes(NamedTuple):
-    """The axes of a mask."""
+class MaskSizes(NamedTuple):
+    """The sizes of the four axes of a mask."""
 
     batch: int
     heads: int
@@ -30,223 +39,232 @@ class Sizes(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Reading:
-    """A mask in a few facts: a window, which keys are real, and to which segment each belongs.
+class MaskFacts:
+    """A mask as a few facts: a window, which keys are real, and the segment of each token.
 
-    Query i stands at position offset + i. `segments` are those of queries and of keys.
+    Query i stands at key position `offset` + i. `segments` numbers those of queries and of keys;
+    a query sees only keys of its own segment.
     """
 
-    sizes: Sizes
+    sizes: MaskSizes
     window: Window
     offset: int
     real: Bool[Tensor, "batch key"] | None = None
-    segments: tuple[Int[Tensor, "batch query"], Int[Tensor, "batch key"]] | None = None
+    segments: Segments | None = None
 
     @cached_property
     def mask(self) -> Mask:
-        """The facts as a mask."""
+        """The facts as a mask of `regard.masks`."""
         unlimited = (self.window.left, self.window.right) == (None, None)
         mask: Mask = everything() if unlimited else self.window
         if self.real is not None:
             mask = mask & padding(self.real)
         return mask if self.segments is None else mask & segments(*self.segments)
 
-    def at(self, batch: Places, query: Places, key: Places) -> Bool[Tensor, "..."]:
-        """Whether queries see keys, at places that broadcast."""
+    def is_visible(self, batch: Indices, query: Indices, key: Indices) -> Bool[Tensor, "..."]:
+        """Whether queries see keys, at indices that broadcast."""
         batch, query, key = torch.broadcast_tensors(batch, query, key)
         ahead = key - query - self.offset
-        seen = torch.ones_like(ahead, dtype=torch.bool)
+        visible = torch.ones_like(ahead, dtype=torch.bool)
         if self.window.left is not None:
-            seen = seen & (ahead >= -self.window.left)
+            visible = visible & (ahead >= -self.window.left)
         if self.window.right is not None:
-            seen = seen & (ahead <= self.window.right)
+            visible = visible & (ahead <= self.window.right)
         if self.real is not None:
-            seen = seen & self.real[batch, key]
+            visible = visible & self.real[batch, key]
         if self.segments is not None:
-            own, other = self.segments
-            seen = seen & (own[batch, query] == other[batch, key])
-        return seen
+            query_segments, key_segments = self.segments
+            visible = visible & (query_segments[batch, query] == key_segments[batch, key])
+        return visible
 
-    def cut(self, rows: range, columns: range) -> "Reading":
-        """The reading of some rows and columns, counted from their corner."""
-        sides = (slice(each.start, each.stop) for each in (rows, columns))
-        down, across = sides
-        parts = self.segments
+    def crop(self, rows: range, columns: range) -> "MaskFacts":
+        """The facts of some rows and columns, which are counted from the corner of the part."""
+        down, across = slice(rows.start, rows.stop), slice(columns.start, columns.stop)
+        both = self.segments
         return replace(
             self,
-            sizes=Sizes(self.sizes.batch, self.sizes.heads, len(rows), len(columns)),
+            sizes=MaskSizes(self.sizes.batch, self.sizes.heads, len(rows), len(columns)),
             offset=self.offset + rows.start - columns.start,
             real=None if self.real is None else self.real[:, across],
-            segments=None if parts is None else (parts[0][:, down], parts[1][:, across]),
+            segments=None if both is None else (both[0][:, down], both[1][:, across]),
         )
 
-    def spread(self, batch: int) -> "Reading":
-        """The reading for so many examples, where it was of one for all."""
+    def for_batch(self, batch: int) -> "MaskFacts":
+        """The facts of a batch of this size, where they were those of one example for all."""
         if self.sizes.batch == batch:
             return self
-        own = self.segments
+        both = self.segments
         return replace(
             self,
             sizes=self.sizes._replace(batch=batch),
             real=None if self.real is None else self.real.expand(batch, -1),
-            segments=None if own is None else (own[0].expand(batch, -1), own[1].expand(batch, -1)),
+            segments=None
+            if both is None
+            else (both[0].expand(batch, -1), both[1].expand(batch, -1)),
         )
 
 
-class Interview:
-    """A rule, and what it answered."""
+class RuleProbe:
+    """Evaluates a rule at chosen queries and keys."""
 
-    def __init__(self, rule: Rule, sizes: Sizes, device: torch.device) -> None:
+    def __init__(self, rule: IndexRule, sizes: MaskSizes, device: torch.device) -> None:
         self.rule, self.sizes, self.device = rule, sizes, device
         self.batch = torch.arange(sizes.batch, device=device)[:, None, None]
         self.rows = torch.arange(sizes.queries, device=device)
         self.columns = torch.arange(sizes.keys, device=device)
 
-    def ask(self, query: Places, key: Places) -> Bool[Tensor, "batch row key"]:
-        """The answers for every example; heads take turns, so that one that differs is met.
+    def evaluate(self, query: Indices, key: Indices) -> Bool[Tensor, "batch row key"]:
+        """Whether queries see keys in every example, at indices that broadcast.
 
-        Places broadcast; with three axes, keys are those of each example.
+        Keys with three axes are those of each example. Heads alternate from place to place, so
+        that a head with a rule of its own is noticed.
         """
         return torch.stack(
             [
-                self._at(example, query, key[example] if key.dim() == 3 else key)
+                self._evaluate_example(example, query, key[example] if key.dim() == 3 else key)
                 for example in range(self.sizes.batch)
             ]
         )
 
-    def _at(self, example: int, query: Places, key: Places) -> Bool[Tensor, "row key"]:
+    def _evaluate_example(
+        self, example: int, query: Indices, key: Indices
+    ) -> Bool[Tensor, "row key"]:
         query, key = torch.broadcast_tensors(query, key)
         batch = torch.full_like(query, example)
-        return self._answers(batch, (query * 7 + key * 13) % self.sizes.heads, query, key)
+        return self._call(batch, (query * 7 + key * 13) % self.sizes.heads, query, key)
 
-    def _answers(self, *places: Places) -> Bool[Tensor, "..."]:
-        seen = self.rule(*(each.reshape(-1) for each in places))
-        return seen.expand(places[0].numel()).reshape(places[0].shape)
+    def _call(self, *indices: Indices) -> Bool[Tensor, "..."]:
+        visible = self.rule(*(index.reshape(-1) for index in indices))
+        return visible.expand(indices[0].numel()).reshape(indices[0].shape)
 
-    def everywhere(self) -> Bool[Tensor, "batch head query key"]:
-        """The answer for every pair of every head of every example."""
+    def evaluate_everywhere(self) -> Bool[Tensor, "batch head query key"]:
+        """Whether queries see keys, for every pair of every head of every example."""
         batch = self.batch[..., None]
         head = torch.arange(self.sizes.heads, device=self.device)[:, None, None]
-        places = torch.broadcast_tensors(batch, head, self.rows[:, None], self.columns)
-        return self._answers(*places)
+        return self._call(*torch.broadcast_tensors(batch, head, self.rows[:, None], self.columns))
 
 
-def read(
-    rule: Rule,
-    sizes: Sizes,
+def read_index_rule(
+    rule: IndexRule,
+    sizes: MaskSizes,
     device: torch.device,
     *,
     offset: int | None = None,
     real: Bool[Tensor, "batch key"] | None = None,
-) -> Reading | None:
-    """The shortest reading that agrees with the rule wherever it is asked; None if none does.
+) -> MaskFacts | None:
+    """The shortest facts that agree with the rule wherever it is evaluated; None if none do.
 
-    Asked are both edges of every row, its own place, strays, and some rows whole: a key or a
-    query that is unlike the others shows at its edges. A small rule is asked about every pair.
-    With `real` the rule speaks of queries and keys that are all real; else padding is looked for.
+    With `real` the rule speaks of real queries and keys only, and padding is added from `real`;
+    without it, padding is looked for in the rule itself.
     """
-    interview = Interview(rule, sizes, device)
-    few = torch.linspace(0, sizes.queries - 1, min(ROWS, sizes.queries), device=device).long()
-    whole = interview.ask(few[:, None], interview.columns)
-    if not bool(whole.any()):
+    probe = RuleProbe(rule, sizes, device)
+    some = torch.linspace(0, sizes.queries - 1, min(FULL_ROWS, sizes.queries), device=device).long()
+    full_rows = probe.evaluate(some[:, None], probe.columns)
+    if not bool(full_rows.any()):
         return None
-    offset = _offset(whole, few, sizes) if offset is None else offset
-    edges = _edges(whole, few, offset)
-    parts = _segments(interview, offset)
-    found = None if real is not None else _seen_keys(interview, whole, offset)
-    places = _places(interview, offset, edges, parts[1])
-    answers = interview.ask(interview.rows[:, None], places)
-    for reading in _readings(sizes, offset, edges, found, parts):
+    offset = _first_position(full_rows, some, sizes) if offset is None else offset
+    edges = _window_edges(full_rows, some, offset)
+    parts = _find_segments(probe, offset)
+    seen_keys = None if real is not None else _find_real_keys(probe, full_rows, offset)
+    keys = _deciding_keys(probe, offset, edges, parts[1])
+    answers = probe.evaluate(probe.rows[:, None], keys)
+    for facts in _candidates(sizes, offset, edges, seen_keys, parts):
         if (
-            bool((reading.at(interview.batch, interview.rows[:, None], places) == answers).all())
-            and bool((reading.at(interview.batch, few[:, None], interview.columns) == whole).all())
-            and _agrees_everywhere(reading, interview)
+            bool((facts.is_visible(probe.batch, probe.rows[:, None], keys) == answers).all())
+            and bool(
+                (facts.is_visible(probe.batch, some[:, None], probe.columns) == full_rows).all()
+            )
+            and _agrees_everywhere(facts, probe)
         ):
-            return reading if real is None else replace(reading, real=_unless_all(real))
+            return facts if real is None else replace(facts, real=_none_if_all(real))
     return None
 
 
-def _readings(
-    sizes: Sizes,
+def _candidates(
+    sizes: MaskSizes,
     offset: int,
     edges: tuple[int, int],
     real: Bool[Tensor, "batch key"] | None,
-    parts: tuple[Int[Tensor, "batch query"], Int[Tensor, "batch key"]],
-) -> Iterator[Reading]:
-    """What the mask may be, the shortest first."""
+    parts: Segments,
+) -> Iterator[MaskFacts]:
+    """What the mask may be, the shortest description first."""
     left, right = edges
-    for own in (None, parts):
+    for segment_numbers in (None, parts):
         for keys in (None, real) if real is not None else (None,):
-            for near, far in ((None, None), (None, right), (left, None), (left, right)):
-                yield Reading(sizes, Window(near, far), offset, keys, own)
+            for back, ahead in ((None, None), (None, right), (left, None), (left, right)):
+                yield MaskFacts(sizes, Window(back, ahead), offset, keys, segment_numbers)
 
 
-def _agrees_everywhere(reading: Reading, interview: Interview) -> bool:
-    batch, heads, queries, keys = interview.sizes
-    if batch * heads * queries * keys > WHOLE:
+def _agrees_everywhere(facts: MaskFacts, probe: RuleProbe) -> bool:
+    """True if the facts agree with the rule at every pair, or the mask is too large to check."""
+    batch, heads, queries, keys = probe.sizes
+    if batch * heads * queries * keys > MAX_PAIRS:
         return True
-    dense = reading.mask.dense(queries, keys, offset=reading.offset, device=interview.device)
-    return bool((interview.everywhere() == dense).all())
+    dense = facts.mask.dense(queries, keys, offset=facts.offset, device=probe.device)
+    return bool((probe.evaluate_everywhere() == dense).all())
 
 
-def _offset(whole: Bool[Tensor, "batch row key"], few: Tensor, sizes: Sizes) -> int:
-    """Where the first query stands: at the end of the keys if the mask is causal from there."""
+def _first_position(
+    full_rows: Bool[Tensor, "batch row key"], some: Tensor, sizes: MaskSizes
+) -> int:
+    """The position of the first query: at the end of the keys if the mask is causal from there."""
     last = sizes.keys - sizes.queries
-    return last if last > 0 and _edges(whole, few, last)[1] == 0 else 0
+    return last if last > 0 and _window_edges(full_rows, some, last)[1] == 0 else 0
 
 
-def _edges(whole: Bool[Tensor, "batch row key"], few: Tensor, offset: int) -> tuple[int, int]:
-    """How far behind and ahead of itself any of the rows sees."""
-    columns = torch.arange(whole.shape[2], device=whole.device)
-    ahead = (columns - few[:, None] - offset)[whole.any(dim=0)]
+def _window_edges(
+    full_rows: Bool[Tensor, "batch row key"], some: Tensor, offset: int
+) -> tuple[int, int]:
+    """How many keys back and ahead of its own position any of the rows sees."""
+    columns = torch.arange(full_rows.shape[2], device=full_rows.device)
+    ahead = (columns - some[:, None] - offset)[full_rows.any(dim=0)]
     return -int(ahead.min()), int(ahead.max())
 
 
-def _seen_keys(
-    interview: Interview, whole: Bool[Tensor, "batch row key"], offset: int
+def _find_real_keys(
+    probe: RuleProbe, full_rows: Bool[Tensor, "batch row key"], offset: int
 ) -> Bool[Tensor, "batch key"] | None:
-    """The keys that their own query sees, or another that was asked; None if all are."""
-    own = (interview.columns - offset).clamp(0, interview.sizes.queries - 1)
-    seen = interview.ask(own[:, None], interview.columns[:, None])[..., 0] | whole.any(dim=1)
-    return _unless_all(seen)
+    """The keys that their own query sees, or one of the full rows; None if all are seen."""
+    own = (probe.columns - offset).clamp(0, probe.sizes.queries - 1)
+    by_own_query = probe.evaluate(own[:, None], probe.columns[:, None])[..., 0]
+    return _none_if_all(by_own_query | full_rows.any(dim=1))
 
 
-def _unless_all(real: Bool[Tensor, "batch key"]) -> Bool[Tensor, "batch key"] | None:
+def _none_if_all(real: Bool[Tensor, "batch key"]) -> Bool[Tensor, "batch key"] | None:
     return None if bool(real.all()) else real
 
 
-def _segments(
-    interview: Interview, offset: int
-) -> tuple[Int[Tensor, "batch query"], Int[Tensor, "batch key"]]:
-    """A segment ends where the next query does not look back at it."""
-    last = interview.sizes.queries - 1
-    own = (interview.columns - offset).clamp(0, last)
-    before = (interview.columns - 1).clamp_min(0)
-    begins = ~interview.ask(own[:, None], before[:, None])[..., 0]
+def _find_segments(probe: RuleProbe, offset: int) -> Segments:
+    """Numbers of segments: a new one begins at each key whose query does not see the key before."""
+    last = probe.sizes.queries - 1
+    own = (probe.columns - offset).clamp(0, last)
+    before = (probe.columns - 1).clamp_min(0)
+    begins = ~probe.evaluate(own[:, None], before[:, None])[..., 0]
     begins[:, 0] = False
     keys = begins.long().cumsum(dim=1)
-    places = (interview.rows + offset).clamp(0, interview.sizes.keys - 1)
-    return keys[:, places], keys
+    positions = (probe.rows + offset).clamp(0, probe.sizes.keys - 1)
+    return keys[:, positions], keys
 
 
-def _places(
-    interview: Interview,
-    offset: int,
-    edges: tuple[int, int],
-    segment: Int[Tensor, "batch key"],
+def _deciding_keys(
+    probe: RuleProbe, offset: int, edges: tuple[int, int], segment: Int[Tensor, "batch key"]
 ) -> Int[Tensor, "batch query place"]:
-    """The keys that every row is asked about."""
-    batch, _, queries, keys = interview.sizes
-    own = interview.rows + offset
+    """The keys at which every row is evaluated: around both edges, its own, and random ones.
+
+    Where segments begin and end is added for each example.
+    """
+    batch, _, queries, keys = probe.sizes
+    own = probe.rows + offset
     left, right = edges
     steps = (-left - 1, -left, -1, 0, 1, right, right + 1)
-    alike = torch.stack([own + step for step in steps] + [own * 0, own * 0 + keys - 1], dim=1)
-    chance = torch.Generator().manual_seed(queries)  # its own: the caller's stream is left alone
-    stray = torch.randint(keys, (queries, STRAY), generator=chance).to(own)
-    alike = torch.cat([alike, stray], dim=1).expand(batch, -1, -1)
-    mine = segment[:, own.clamp(0, keys - 1)].contiguous()
+    shared = torch.stack([own + step for step in steps] + [own * 0, own * 0 + keys - 1], dim=1)
+    # a generator of its own, so that the caller's random numbers stay what they are
+    generator = torch.Generator().manual_seed(queries)
+    random = torch.randint(keys, (queries, RANDOM_KEYS), generator=generator).to(own)
+    shared = torch.cat([shared, random], dim=1).expand(batch, -1, -1)
+    own_segment = segment[:, own.clamp(0, keys - 1)].contiguous()
     ordered = segment.contiguous()
-    first = torch.searchsorted(ordered, mine)
-    past = torch.searchsorted(ordered, mine, right=True)
+    first = torch.searchsorted(ordered, own_segment)
+    past = torch.searchsorted(ordered, own_segment, right=True)
     bounds = torch.stack([first - 1, first, past - 1, past], dim=2)
-    return torch.cat([alike, bounds], dim=2).clamp(0, keys - 1)
+    return torch.cat([shared, bounds], dim=2).clamp(0, keys - 1)

@@ -1,4 +1,4 @@
-"""Tensors that are made when they are read: masks that stay descriptions, weights nobody wants."""
+"""Tensors that are only made when their numbers are read: masks, and weights that nobody reads."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,25 +9,25 @@ from torch import Tensor
 from torch.utils._pytree import tree_map
 
 from regard.masks import Mask
-from regard.tracing.mask_reading.index_rules import Reading
+from regard.tracing.mask_reading.index_rules import MaskFacts
 
-# what may be asked of a tensor that is not there yet
-_OUTSIDES: set[Any] = {
+# questions that are answered from the outside of a tensor, without making its numbers
+_ANSWERED_UNMADE: set[Any] = {
     getattr(Tensor, name).__get__
     for name in ("shape", "dtype", "device", "layout", "ndim", "requires_grad", "is_cuda")
 } | {Tensor.dim, Tensor.size, Tensor.numel, Tensor.is_floating_point, Tensor.__len__}
 
 
 @dataclass(eq=False)
-class Making:
-    """How a tensor is made, and the tensor once it has been."""
+class TensorRecipe:
+    """A function that makes a tensor, and the tensor once it was made."""
 
     make: Callable[[], Tensor]
     made: Tensor | None = None
-    version: int | None = None  # when it was first handed out
+    version: int | None = None  # the version counter when the tensor was first handed out
 
-    def whole(self) -> Tensor:
-        """The tensor itself."""
+    def tensor(self) -> Tensor:
+        """The tensor, made now if it was not made before."""
         if self.made is None:
             with torch._C.DisableTorchFunction():
                 self.made = self.make()
@@ -36,146 +36,155 @@ class Making:
         return self.made
 
     @property
-    def changed(self) -> bool:
-        """Whether somebody may have written into it; torch does not count for inference."""
+    def may_have_changed(self) -> bool:
+        """True if somebody may have written into the tensor since it was handed out.
+
+        A tensor of inference mode has no version counter, so it always may have changed.
+        """
         if self.made is None or self.version is None:
             return False
         return self.made.is_inference() or self.made._version != self.version
 
 
-class Unmade(Tensor):
-    """A tensor of which the outside is known; whatever reads its numbers has it made."""
+class LazyTensor(Tensor):
+    """A tensor whose shape, dtype and device are known; reading its numbers makes them."""
 
-    making: Making
+    recipe: TensorRecipe
 
     @staticmethod
-    def __new__(cls, making: Making, sizes: Any, dtype: torch.dtype, device: torch.device) -> Any:
-        """Nothing is allocated."""
-        fresh: Any = Tensor._make_wrapper_subclass(cls, sizes, dtype=dtype, device=device)
-        fresh.making = making
-        return fresh
+    def __new__(
+        cls, recipe: TensorRecipe, sizes: Any, dtype: torch.dtype, device: torch.device
+    ) -> Any:
+        """A wrapper of these sizes; no memory is allocated for the numbers."""
+        lazy: Any = Tensor._make_wrapper_subclass(cls, sizes, dtype=dtype, device=device)
+        lazy.recipe = recipe
+        return lazy
 
     def __init__(self, *_: Any) -> None:
         super().__init__()
 
     def dense(self) -> Tensor:
-        """The tensor itself."""
-        return self.making.whole()
+        """The tensor with its numbers."""
+        return self.recipe.tensor()
 
     @classmethod
     def __torch_function__(
         cls, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
-        """Answer what concerns the outside; for all else the tensor is made."""
+        """Answer questions of shape and dtype, crop without making, else make the tensor."""
         kwargs = kwargs or {}
-        if function in _OUTSIDES:
+        if function in _ANSWERED_UNMADE:
             with torch._C.DisableTorchFunctionSubclass():
                 return function(*args, **kwargs)
-        if function is Tensor.__getitem__ and isinstance(args[0], Unmade):
-            part = args[0].part(args[1])
+        if function is Tensor.__getitem__ and isinstance(args[0], LazyTensor):
+            part = args[0].crop(args[1])
             if part is not None:
                 return part
-        return function(*tree_map(_dense, args), **tree_map(_dense, kwargs))
+        return function(*tree_map(_make_dense, args), **tree_map(_make_dense, kwargs))
 
     @classmethod
     def __torch_dispatch__(  # type: ignore[override]
         cls, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
-        """What comes past the door above, from C++, is given the tensor too."""
-        return function(*tree_map(_dense, args), **tree_map(_dense, kwargs or {}))
+        """Calls that come from C++ do not pass `__torch_function__`; they get the dense tensor."""
+        return function(*tree_map(_make_dense, args), **tree_map(_make_dense, kwargs or {}))
 
-    def part(self, index: Any) -> "Unmade | None":
-        """What an index takes from it, still unmade; None where it has to be made for that."""
+    def crop(self, index: Any) -> "LazyTensor | None":
+        """The indexed part, still lazy; None if the tensor has to be made for it."""
         return None
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
         return f"<{type(self).__name__} {tuple(self.shape)}>"
 
 
-def _dense(each: Any) -> Any:
-    return each.dense() if isinstance(each, Unmade) else each
+def _make_dense(value: Any) -> Any:
+    return value.dense() if isinstance(value, LazyTensor) else value
 
 
-class LazyMask(Unmade):
-    """A mask (batch, 1, query, key) that is a reading until somebody wants its numbers."""
+class LazyMask(LazyTensor):
+    """A mask (batch, 1, query, key) that carries its facts until somebody reads its numbers.
 
-    reading: Reading
+    A part of a mask shares the recipe of the whole; `corner` is its first row and column there.
+    """
+
+    facts: MaskFacts
     corner: tuple[int, int] = (0, 0)
 
     @classmethod
     def of(
-        cls, reading: Reading, making: Making, kind: torch.dtype, device: torch.device
+        cls, facts: MaskFacts, recipe: TensorRecipe, dtype: torch.dtype, device: torch.device
     ) -> "LazyMask":
-        """A mask that the reading says in full; `making` makes the dense one."""
-        batch, _, queries, keys = reading.sizes
-        fresh: LazyMask = cls(making, (batch, 1, queries, keys), kind, device)
-        fresh.reading = reading
-        return fresh
+        """A mask that the facts describe completely; the recipe makes the dense one."""
+        batch, _, queries, keys = facts.sizes
+        lazy: LazyMask = cls(recipe, (batch, 1, queries, keys), dtype, device)
+        lazy.facts = facts
+        return lazy
 
     def dense(self) -> Tensor:
-        """The mask itself, as its makers make it."""
-        (top, left), (_, _, queries, keys) = self.corner, self.reading.sizes
-        return self.making.whole()[:, :, top : top + queries, left : left + keys]
+        """The mask with its numbers, exactly as the model's own function makes it."""
+        (top, left), (_, _, queries, keys) = self.corner, self.facts.sizes
+        return self.recipe.tensor()[:, :, top : top + queries, left : left + keys]
 
     @property
-    def told(self) -> Reading | None:
-        """The reading, if nobody has written into the mask since."""
-        return None if self.making.changed else self.reading
+    def current_facts(self) -> MaskFacts | None:
+        """The facts, or None if somebody may have written into the mask since."""
+        return None if self.recipe.may_have_changed else self.facts
 
-    def part(self, index: Any) -> "LazyMask | None":
-        """Slices of rows and columns stay a reading."""
-        taken = _slices(index)
-        if taken is None or self.told is None:
+    def crop(self, index: Any) -> "LazyMask | None":
+        """The part that slices of rows and columns take, still lazy; None for other indices."""
+        slices = _row_and_column_slices(index)
+        if slices is None or self.current_facts is None:
             return None
         rows, columns = (
-            range(*each.indices(size)) for each, size in zip(taken, self.shape[2:], strict=True)
+            range(*part.indices(size)) for part, size in zip(slices, self.shape[2:], strict=True)
         )
         if not rows or not columns or rows.step != 1 or columns.step != 1:
             return None
-        part = LazyMask.of(self.reading.cut(rows, columns), self.making, self.dtype, self.device)
+        part = LazyMask.of(self.facts.crop(rows, columns), self.recipe, self.dtype, self.device)
         part.corner = (self.corner[0] + rows.start, self.corner[1] + columns.start)
         return part
 
-    def written(self) -> "LazyMask":
-        """The mask without keys that lie beyond the last query's own, as in a static cache."""
-        _, _, queries, keys = self.reading.sizes
-        last = max(1, self.reading.offset + queries)
-        if self.reading.window.right != 0 or last >= keys:
+    def without_unwritten_keys(self) -> "LazyMask":
+        """The mask without the keys after the last query's own, which a static cache reserves."""
+        _, _, queries, keys = self.facts.sizes
+        last = max(1, self.facts.offset + queries)
+        if self.facts.window.right != 0 or last >= keys:
             return self
-        part = self.part((..., slice(last)))
+        part = self.crop((..., slice(last)))
         return self if part is None else part
 
     def rows(self, rows: list[int]) -> Tensor:
-        """Some rows of it, made of the reading."""
-        reading, device = self.reading, self.device
-        batch = torch.arange(reading.sizes.batch, device=device)[:, None, None]
-        columns = torch.arange(reading.sizes.keys, device=device)
-        seen = reading.at(batch, torch.tensor(rows, device=device)[:, None], columns)[:, None]
+        """Some rows of the dense mask, computed from the facts."""
+        facts, device = self.facts, self.device
+        batch = torch.arange(facts.sizes.batch, device=device)[:, None, None]
+        columns = torch.arange(facts.sizes.keys, device=device)
+        queries = torch.tensor(rows, device=device)[:, None]
+        visible = facts.is_visible(batch, queries, columns)[:, None]
         if self.dtype == torch.bool:
-            return seen
-        hidden = torch.finfo(self.dtype).min
-        return torch.zeros(seen.shape, dtype=self.dtype, device=device).masked_fill(~seen, hidden)
+            return visible
+        added = torch.zeros(visible.shape, dtype=self.dtype, device=device)
+        return added.masked_fill(~visible, torch.finfo(self.dtype).min)
 
 
-def _slices(index: Any) -> tuple[slice, slice] | None:
-    """The slices that an index takes of rows and columns; None for any other index."""
+def _row_and_column_slices(index: Any) -> tuple[slice, slice] | None:
+    """The slices of rows and columns in an index of a mask; None for any other index."""
     index = index if isinstance(index, tuple) else (index,)
-    free = [slice(None)] * (4 - sum(each is not Ellipsis for each in index))
-    place = next((at for at, each in enumerate(index) if each is Ellipsis), len(index))
-    index = (*index[:place], *free, *index[place + 1 :])
-    if len(index) != 4 or not all(isinstance(each, slice) for each in index):
+    free = [slice(None)] * (4 - sum(item is not Ellipsis for item in index))
+    dots = next((axis for axis, item in enumerate(index) if item is Ellipsis), len(index))
+    index = (*index[:dots], *free, *index[dots + 1 :])
+    if len(index) != 4 or not all(isinstance(item, slice) for item in index):
         return None
     batch, head, rows, columns = index
     return (rows, columns) if batch == head == slice(None) else None
 
 
-def told(mask: Tensor | None, batch: int) -> Mask | None:
-    """What a mask that was never made means, for so many examples; None for any other mask."""
-    reading = mask.told if isinstance(mask, LazyMask) else None
-    return None if reading is None else reading.spread(batch).mask
+def describe_lazy_mask(mask: Tensor | None, batch: int) -> Mask | None:
+    """The description that a lazy mask carries, for a batch of this size; None for other masks."""
+    facts = mask.current_facts if isinstance(mask, LazyMask) else None
+    return None if facts is None else facts.for_batch(batch).mask
 
 
-def place_of(mask: Tensor | None, otherwise: int) -> int:
-    """Where the first query stands, if a mask that was never made says so."""
-    reading = mask.told if isinstance(mask, LazyMask) else None
-    return otherwise if reading is None else reading.offset
+def first_query_position(mask: Tensor | None, default: int) -> int:
+    """The key at which the first query stands by a lazy mask; the default for other masks."""
+    facts = mask.current_facts if isinstance(mask, LazyMask) else None
+    return default if facts is None else facts.offset

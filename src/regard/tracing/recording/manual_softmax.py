@@ -4,8 +4,8 @@ from torch import Tensor
 
 from regard.masks import Mask
 from regard.tracing.dataflow.origins import Pair, Weighing
+from regard.tracing.mask_reading.dense import HIDDEN_BELOW, describe_dense_mask
 from regard.tracing.recording.record import CallRecord
-from regard.tracing.recording.sdpa import HIDDEN, as_description
 from regard.tracing.sites import Sites
 
 
@@ -35,11 +35,11 @@ def _mask(weighing: Weighing, sites: Sites) -> Mask | None:
     """
     seen = weighing.weights != 0 if weighing.is_changed else None
     if weighing.scores.shape == weighing.weights.shape:
-        before = weighing.scores > HIDDEN
+        before = weighing.scores > HIDDEN_BELOW
         seen = before if seen is None else seen & before
     if seen is None or bool(seen.all()):
         return None
-    return as_description(four_axes(seen, weighing.pair, sites.batch, sites.heads))
+    return describe_dense_mask(four_axes(seen, weighing.pair, sites.batch, sites.heads))
 
 
 def four_axes(rows: Tensor, pair: Pair, batch: int, heads: int = 0) -> Tensor:
