@@ -132,7 +132,7 @@ def test_the_keys_that_a_static_cache_has_not_written_are_left_out():
     facts = MaskFacts(MaskSizes(BATCH, 1, QUERIES, 13), causal(), 3)
     mask = LazyMask.of(facts, TensorRecipe(never), torch.bool, CPU)
     assert mask.without_unwritten_keys().shape == (BATCH, 1, QUERIES, 3 + QUERIES)
-    assert lazy(never).written().shape == (BATCH, 1, QUERIES, KEYS)
+    assert lazy(never).without_unwritten_keys().shape == (BATCH, 1, QUERIES, KEYS)
 
 
 def test_a_tensor_is_made_once():
