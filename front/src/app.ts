@@ -9,7 +9,7 @@ import { needed } from "./numbers/needed";
 import { Refusal } from "./refusal";
 import { Scene, type Blobs } from "./scene";
 import { Search } from "./search";
-import { fromHash, toHash, USUAL, type Language, type State, type Theme } from "./state";
+import { CHOICES, fromHash, toHash, USUAL, type Language, type State, type Theme } from "./state";
 import style from "./style.css";
 import { say, setSentences, type Sentences } from "./text";
 import { Tip } from "./tip";
@@ -279,7 +279,7 @@ export class App {
   private openHelp(): void {
     const { language } = this;
     const more = [say("help.more", language), ...(this.findings ? [say("help.findings", language)] : [])];
-    const keys = [say("help.keys", language), ...more].join(" ");
+    const keys = [say("help.keys", language, { views: CHOICES.view.length }), ...more].join(" ");
     const parts = keys.split(/(?<=[.。]) */).filter((part) => part.length > 0);
     const close = h("button", { type: "button" }, [say("control.close", language)], { click: () => this.help.close() });
     this.help.replaceChildren(

@@ -45,4 +45,4 @@ def test_every_choice_of_a_state_has_its_words():
 def test_an_observation_without_a_limit_is_told_by_its_number_alone():
     said = {"en": FindingText("So it is.")}
     assert value_of(Finding("portrait", "observation", 4.9137, 0, said), "en") == "4.91"
-    assert value_of(Finding("numeric", "bug", 0.2, 0, said), "zh") == "0.2（界限 0）"
+    assert value_of(Finding("numeric", "bug", 0.2, 0, said), "zh") == "0.2（阈值 0）"

@@ -146,7 +146,7 @@ def test_text_is_shaded_by_what_a_query_looked_at():
     near([each.weight for each in found.words], [0.2, 0.7, 0.1])
     near([each.shade for each in found.words], [2 / 7, 1, 1 / 7])
     assert [text for text, _ in found.top] == ["爱", "我", "你"]
-    assert "What love looked at." in found.caption
+    assert "What love attends to." in found.caption
 
 
 def test_without_a_query_text_is_shaded_by_the_mean_of_all():
@@ -249,7 +249,7 @@ def test_patches_lie_as_in_their_picture_and_the_rest_is_said():
     near(found.weights, np.arange(2, 8).reshape(2, 3) / 28)
     assert found.elsewhere == pytest.approx(1 / 28)
     assert found.steps == ("a", "cat", "on", "a", "mat")
-    assert "Where cat looked in the picture; 3.6% of its weight" in found.caption
+    assert "What cat attends to in the image; 3.6% of its weight" in found.caption
 
 
 def test_text_is_not_a_picture():

@@ -37,7 +37,7 @@ def test_a_link_opens_the_same_head_and_token(open_page):
     address = "#view=heatmap&site=layer.1&head=2&axis=column&place=6&unit=word"
     found = open_page(heads(scenes.a_trace()), address)
     assert found.caption.startswith("layer.1, head 2.")
-    assert found.text(".top h2") == "What looked at 我."
+    assert found.text(".top h2") == "What attends to 我."
 
 
 def test_a_link_to_what_is_not_there_opens_what_is(open_page):

@@ -40,7 +40,7 @@ def test_a_click_pins_a_row_and_another_lets_it_go(open_page):
     found.page.mouse.click(*found.cell(4, 9, SIZE, SIZE))
     found.settle()
     assert found.hash == "#place=4"
-    assert found.text(".top h2") == "What words looked at."
+    assert found.text(".top h2") == "What words attends to."
     found.page.mouse.click(*found.cell(4, 2, SIZE, SIZE))
     found.settle()
     assert found.hash == ""
@@ -53,7 +53,7 @@ def test_a_click_with_shift_pins_a_column(open_page):
     found.page.keyboard.up("Shift")
     found.settle()
     assert found.hash == "#axis=column&place=6"
-    assert found.text(".top h2") == "What looked at 我."
+    assert found.text(".top h2") == "What attends to 我."
 
 
 def test_the_wheel_zooms_and_a_double_click_shows_all(open_page):

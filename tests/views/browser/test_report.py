@@ -41,7 +41,7 @@ def test_a_report_says_its_findings_and_shows_the_first(opened):
     found = opened()
     assert found.page.locator(".finding").count() == 3
     assert "Bugs 1" in found.text(".sum")
-    assert found.caption.startswith("layer.0, mean over 3 heads. What words looked at.")
+    assert found.caption.startswith("layer.0, mean over 3 heads. What words attends to.")
     open_ = found.text(".finding.open")
     for part in ("Bug", "The meaning of", "The way out", "call(", "layer.0, head 1 · leak"):
         assert part in open_
@@ -51,7 +51,7 @@ def test_a_click_opens_the_picture_of_a_finding_and_the_address_keeps_it(opened)
     found = opened()
     found.click('[data-key="finding.2"]')
     assert found.caption.startswith("layer.1, head 2.")
-    assert found.text(".top h2") == "What looked at 我."
+    assert found.text(".top h2") == "What attends to 我."
     assert found.text(".finding.open .sentence") == "The sentence of one."
     address = found.hash
     assert "finding=2" in address
