@@ -64,7 +64,7 @@ def test_findings_are_told_with_what_was_diagnosed(diagnose):
     assert (result.exit_code, result.stderr) == (0, "")
     first, *rest = result.stdout.splitlines()
     assert "heads 1, sites 1, texts 2" in first
-    assert "Writing, a head looks at" in " ".join(rest)
+    assert "In cross-attention, a head attends to" in " ".join(rest)
     assert "Nothing found by: numeric, sums" in result.stdout
     assert "Not run: leak-behaviour" in result.stdout
 
@@ -79,12 +79,12 @@ def test_a_short_diagnosis_is_three_sentences_at_most(diagnose, traces, lang, le
 
 def test_that_nothing_was_found_is_a_sentence_too(diagnose, traces, monkeypatch):
     monkeypatch.setattr("regard.cli.work.diagnose.diagnose", lambda *_, **__: [])
-    assert diagnose(*traces, "--short").stdout.startswith("Nothing was found")
+    assert diagnose(*traces, "--short").stdout.startswith("No findings.")
 
 
 def test_chinese_is_spoken(diagnose):
     result = diagnose("rnn", *TEXTS, "--lang", "zh")
-    assert "写作时，一个头平均看" in result.stdout
+    assert "在交叉注意力中，一个头平均关注" in result.stdout
     assert "未发现问题的检查" in result.stdout
 
 
@@ -125,7 +125,7 @@ def test_the_lines_of_a_file_are_texts(diagnose, tmp_path):
 
 def test_saved_traces_need_no_model(diagnose, traces):
     result = diagnose(*traces)
-    assert "looks at all tokens alike" in " ".join(result.stdout.split())
+    assert "attends to all tokens equally" in " ".join(result.stdout.split())
     found = json.loads(diagnose(*traces, "--json").stdout)
     assert (found["traces"], found["counts"]["warning"]) == (2, 1)
 

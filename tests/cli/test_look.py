@@ -183,7 +183,7 @@ def test_a_picture_is_looked_at_by_a_model_of_hugging_face(run, tmp_path, pictur
     model = checkpoints.foreign(kind, tmp_path / "m")
     result = run("look", picture, "--model", model)
     assert result.exit_code == 0
-    assert "in the picture" in " ".join(result.stdout.split())
+    assert "in the image" in " ".join(result.stdout.split())
 
 
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP", "BMP"])

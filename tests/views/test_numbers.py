@@ -117,10 +117,10 @@ def cross_trace():
 def test_rows_of_a_cross_map_are_called_by_what_was_produced_and_it_says_so():
     found = grid(build(cross_trace()), State("heatmap"))
     assert texts(found.rows) == ["I", "love", "you"]
-    assert "named by the token that was produced" in found.caption
+    assert "labelled with the output token" in found.caption
     read = grid(build(cross_trace()), State("heatmap", label="read"))
     assert texts(read.rows) == ["<s>", "I", "love"]
-    assert "named by the token that was read" in read.caption
+    assert "labelled with the input token" in read.caption
 
 
 def test_hiding_special_tokens_of_the_target_keeps_rows_of_a_cross_map():
@@ -134,9 +134,10 @@ def test_the_caption_says_what_was_done():
     )
     caption = grid(a_scene(random()), state).caption
     assert caption == (
-        "h.0, head 1. Rows are named by the token that was read. Without the first token and "
-        "special tokens, rows renormalised. Words: summed over key pieces, mean over query pieces. "
-        "Colours are relative to the largest weight of each row."
+        "h.0, head 1. Rows are labelled with the input token. The first token and special tokens "
+        "are hidden, and rows are renormalised. Tokens are grouped into words: weights are summed "
+        "over keys and averaged over queries. Colours are relative to the largest weight of each "
+        "row."
     )
 
 
@@ -293,4 +294,4 @@ def test_lines_of_a_long_text_are_thinner_until_there_are_some():
 def test_badges_of_checks_are_called_by_their_names():
     trace = Trace.from_weights(torch.eye(3), ["a", "b", "c"])
     badged = heads(trace, badges={("weights", 0): ["role-previous", "mine"]}, language="zh")
-    assert badged.numbers.rows[0][0].badges == ("前一个", "mine")
+    assert badged.numbers.rows[0][0].badges == ("前词元", "mine")

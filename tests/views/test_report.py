@@ -102,7 +102,7 @@ def test_weights_that_are_no_numbers_are_shown_as_none_and_the_caption_says_so()
     trace = Trace.from_weights({"broken": weights}, ["a", "b", "c"])
     told = report(trace, [finding(view=FindingView("heatmap", "broken", 1))])
     assert told.numbers.weights[1].tolist() == pytest.approx([1 / 3, 1 / 3, 0])
-    assert "no finite numbers are shown as 0" in told.numbers.caption
+    assert "(NaN, infinite or negative) are shown as 0" in told.numbers.caption
     assert told.packed.header["traces"][0]["sites"][0]["mended"] is True
     with pytest.raises(NotFiniteError, match="hold NaN or infinity"):
         _ = heatmap(trace, head=1).numbers

@@ -73,7 +73,7 @@ def test_a_long_map_shows_cells_and_exact_windows(open_page):
     window = ("long", 0, range(1000, 1200), range(300, 500))
     view = heatmap(trace, "long", 0, whole=512, windows=[window])
     found = open_page(view)
-    assert "for more: " in found.text(".beside")
+    assert "For other parts: " in found.text(".beside")
     assert "regard.heatmap" in found.text(".beside code")
     size = len(trace["long"].rows)
     said = found.hover(1100, 400, size, size)

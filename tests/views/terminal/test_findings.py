@@ -32,7 +32,7 @@ def test_findings_are_counted_and_listed_with_all_that_is_said_of_them():
     assert lines[4] == "  cross.0 · leak · nan (limit 0.001)"
     assert lines[5:7] == [
         "  What it usually means: It is <b>tired</b>.",
-        "  What one might do: Let it & rest.",
+        "  What to do: Let it & rest.",
     ]
     assert "  encoder.0, head 1 · sink · 0.91 (limit 0.5)" in lines
     assert f"    try('{vectors.HOSTILE}')" in lines
@@ -45,7 +45,7 @@ def test_a_language_that_a_finding_has_not_is_said_in_another():
 
 
 def test_a_report_that_found_nothing_says_so():
-    assert "Nothing was found" in printed(report(vectors.a_trace(), []))
+    assert "No findings." in printed(report(vectors.a_trace(), []))
 
 
 @pytest.mark.parametrize("width", [40, 80, 200])
