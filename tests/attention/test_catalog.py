@@ -1,3 +1,5 @@
+import re
+
 import pytest
 
 import regard
@@ -21,9 +23,18 @@ def test_an_alias_finds_its_entry():
 @pytest.mark.parametrize("name", list(catalog))
 def test_every_entry_tells_what_there_is_to_know(name):
     entry = catalog[name]
-    assert all((entry.formula, entry.paper, entry.time, entry.memory, *entry.summary))
+    assert all((entry.formula, entry.paper, entry.time, entry.memory, entry.summary))
     assert 2010 <= entry.year <= 2030
     assert any("一" <= letter <= "鿿" for letter in entry.summary.zh)
+
+
+@pytest.mark.parametrize("name", list(catalog))
+def test_a_text_with_words_is_translated(name):
+    """Formulas and costs of symbols alone may stay as they are; words of English may not."""
+    entry = catalog[name]
+    for text in (entry.formula, entry.time, entry.memory, *entry.breaks.values()):
+        words = re.findall(r"\b(?:the|of|by|for|an|over|all|reads|sees|is)\b", text)
+        assert not words or any("一" <= letter <= "鿿" for letter in text.zh), text
 
 
 def test_names_and_aliases_are_each_one_entry():

@@ -41,12 +41,30 @@ def test_weights_are_not_negative_and_sum_to_one(name):
     torch.testing.assert_close(weights.sum(-1), torch.ones_like(weights.sum(-1)))
 
 
+@pytest.mark.parametrize("name", list(catalog))
+def test_the_module_declares_the_row_sum_that_its_entry_declares(name):
+    module = Case(name).module
+    assert (module.row_sum == "one") == ("sums to one" not in catalog[name].breaks)
+
+
 @pytest.mark.parametrize("name", breaking("sums to one"))
-def test_weights_that_are_said_not_to_sum_to_one_do_not(name):
+def test_weights_that_are_declared_not_to_sum_to_one_do_not(name):
     case = Case(name)
-    sums = case.weights(case.inputs()).sum(-1)
-    assert (sums < 1).all()
-    assert sums.min() < 0.9
+    weights = case.weights(case.inputs())
+    sums = weights.sum(-1)
+    assert (weights >= 0).all()
+    if case.module.row_sum == "at most one":
+        assert (sums <= 1).all()
+        assert sums.min() < 0.9
+    else:
+        assert (sums - 1).abs().max() > 0.1
+
+
+@pytest.mark.parametrize("name", list(catalog))
+def test_one_key_gets_all_the_weight_where_it_is_declared_and_only_there(name):
+    case = Case(name)
+    weights = case.weights(case.inputs())
+    assert bool((weights.amax(-1) == weights.sum(-1)).all()) == case.module.one_hot
 
 
 @pytest.mark.parametrize("name", obeying("masked key"))

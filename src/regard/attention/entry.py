@@ -11,25 +11,68 @@ from regard.errors import InputError, UnknownNameError
 
 Family = Literal["score", "normalizer", "reach", "position", "heads"]
 
-LAWS: Mapping[str, str] = MappingProxyType(
+
+class Text(str):
+    """A text in English that carries its Chinese: itself and `en` are English, `zh` is Chinese.
+
+    A formula of symbols alone needs one argument.
+
+    >>> from regard.attention.entry import Text
+    >>> law = Text("padding", "填充")
+    >>> law == "padding", law.en, law.zh, Text("e = q · k").zh
+    (True, 'padding', '填充', 'e = q · k')
+    """
+
+    zh: str
+
+    def __new__(cls, en: str, zh: str | None = None) -> "Text":
+        """The English text; without a Chinese one it is the same in both languages."""
+        text = super().__new__(cls, en)
+        text.zh = en if zh is None else zh
+        return text
+
+    @property
+    def en(self) -> str:
+        """The English text."""
+        return str(self)
+
+
+LAWS: Mapping[str, Text] = MappingProxyType(
     {
-        "sums to one": "the weights of a row are not negative and sum to one",
-        "masked key": "a masked key gets exactly zero weight, and no gradient reaches it",
-        "empty row": "a row that sees no key gives zeros, and its gradients are zeros",
-        "permutation": "permuting keys and values together changes nothing",
-        "padding": "an example alone equals itself inside a padded batch",
-        "gradients": "gradients match finite differences for every input and parameter",
-        "reference": "the fast form equals a plain loop in double precision",
-        "half precision": "bfloat16 and float16 stay within their stated error",
+        Text("sums to one", "和为一"): Text(
+            "the weights of a row are not negative and sum to one",
+            "每一行的权重非负，且总和为一",
+        ),
+        Text("masked key", "遮蔽的键"): Text(
+            "a masked key gets exactly zero weight, and no gradient reaches it",
+            "被遮蔽的键权重恰为零，梯度也不会流到它",
+        ),
+        Text("empty row", "空行"): Text(
+            "a row that sees no key gives zeros, and its gradients are zeros",
+            "看不到任何键的行输出全零，其梯度也为零",
+        ),
+        Text("permutation", "置换"): Text(
+            "permuting keys and values together changes nothing",
+            "键和值一起重新排列，结果不变",
+        ),
+        Text("padding", "填充"): Text(
+            "an example alone equals itself inside a padded batch",
+            "单独一个样本与它在填充批次中的结果相同",
+        ),
+        Text("gradients", "梯度"): Text(
+            "gradients match finite differences for every input and parameter",
+            "每个输入和参数的梯度都与有限差分一致",
+        ),
+        Text("reference", "参照"): Text(
+            "the fast form equals a plain loop in double precision",
+            "快速形式等于双精度的朴素循环",
+        ),
+        Text("half precision", "半精度"): Text(
+            "bfloat16 and float16 stay within their stated error",
+            "bfloat16 与 float16 的误差在声明的范围内",
+        ),
     }
 )
-
-
-class Text(NamedTuple):
-    """A sentence in the languages that we speak."""
-
-    en: str
-    zh: str
 
 
 class Sizes(NamedTuple):
@@ -46,15 +89,15 @@ class Entry:
 
     name: str
     family: Family
-    formula: str
+    formula: Text
     paper: str
     year: int
-    time: str
-    memory: str
+    time: Text
+    memory: Text
     summary: Text
     make: Callable[[Sizes], nn.Module]
     aliases: tuple[str, ...] = ()
-    breaks: Mapping[str, str] = field(default_factory=dict)
+    breaks: Mapping[str, Text] = field(default_factory=dict)
 
     def build(self, dim: int, *, key_dim: int | None = None, heads: int = 1) -> nn.Module:
         """The mechanism for queries of width `dim`, to be called with query, key, value and mask.

@@ -32,6 +32,8 @@ class Hard(Normalizer):
     REINFORCE needs (Williams 1992), or use StraightThrough.
     """
 
+    one_hot = True
+
     def pick(self, scores: Scores, generator: torch.Generator | None = None) -> "Picked":
         """The key that each query looks at."""
         if self.training:

@@ -9,6 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention.mechanism import Mechanism, attend, weights
+from regard.attention.normalizers import RowSum
 from regard.attention.positions import Rotary
 from regard.errors import InputError
 from regard.masks import Mask
@@ -64,6 +65,16 @@ class SingleHeadAttention(nn.Module):
         self.w_k = nn.Linear(key_dim, dim, bias=False)
         self.w_v = nn.Linear(key_dim, dim, bias=False)
         self.mechanism = Mechanism() if mechanism is None else mechanism
+
+    @property
+    def row_sum(self) -> RowSum:
+        """What the weights of a row that sees a key sum to: declared by the mechanism."""
+        return self.mechanism.row_sum
+
+    @property
+    def one_hot(self) -> bool:
+        """True if one key of each row gets all the weight: declared by the mechanism."""
+        return self.mechanism.one_hot
 
     def forward(
         self,
@@ -121,6 +132,16 @@ class MultiHeadAttention(nn.Module):
         self.mechanism = Mechanism() if mechanism is None else mechanism
         self.rotary = rotary
         self._packed: tuple[Matrix, Vector | None] | None = None
+
+    @property
+    def row_sum(self) -> RowSum:
+        """What the weights of a row that sees a key sum to: declared by the mechanism."""
+        return self.mechanism.row_sum
+
+    @property
+    def one_hot(self) -> bool:
+        """True if one key of each row gets all the weight: declared by the mechanism."""
+        return self.mechanism.one_hot
 
     def forward(
         self,

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from regard.attention.inputs import Inputs
 from regard.attention.mechanism import Mechanism, Rows
+from regard.attention.normalizers import RowSum
 from regard.attention.scores import Score
 from regard.attention.terms import Terms
 from regard.errors import InputError
@@ -40,6 +41,11 @@ class PredictiveLocal(Mechanism):
         self.v = nn.Parameter(torch.empty(query_dim))
         nn.init.xavier_uniform_(self.W)
         nn.init.normal_(self.v, std=1.0 / math.sqrt(query_dim))
+
+    @property
+    def row_sum(self) -> RowSum:
+        """At most one: the Gaussian factor makes weights smaller after the softmax."""
+        return "any" if self.normalizer.row_sum == "any" else "at most one"
 
     def centre(
         self, query: Float[Tensor, "batch head query query_dim"], seen: Tensor

@@ -11,7 +11,7 @@ from torch.overrides import handle_torch_function, has_torch_function
 from regard.attention.fused import attend_fused
 from regard.attention.hard import Choice, Hard
 from regard.attention.inputs import Inputs, Keys, Queries, Values, admit, check_finite, lower
-from regard.attention.normalizers import Normalizer, Softmax
+from regard.attention.normalizers import Normalizer, RowSum, Softmax
 from regard.attention.scores import Factors, InnerProductScore, ScaledDotScore, Score
 from regard.attention.sliced import Kernel
 from regard.attention.terms import Terms
@@ -59,6 +59,16 @@ class Mechanism(nn.Module):
         self.mask = everything() if mask is None else mask
         self.bias = bias
         self.dropout = dropout
+
+    @property
+    def row_sum(self) -> RowSum:
+        """What the weights of a row that sees a key sum to: declared by the normalizer."""
+        return self.normalizer.row_sum
+
+    @property
+    def one_hot(self) -> bool:
+        """True if one key of each row gets all the weight: declared by the normalizer."""
+        return self.normalizer.one_hot
 
     def forward(
         self, query: Queries, key: Keys, value: Values, mask: Mask | None = None

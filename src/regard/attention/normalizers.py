@@ -1,6 +1,7 @@
 """Ways to turn scores into weights; an unseen key, whose score is -inf, gets exactly zero."""
 
 from abc import ABC, abstractmethod
+from typing import ClassVar, Literal
 
 import torch
 from jaxtyping import Bool, Float
@@ -13,8 +14,20 @@ Scores = Float[Tensor, "batch head query key"]
 Weights = Float[Tensor, "batch head query key"]
 
 
+RowSum = Literal["one", "at most one", "any"]
+
+
 class Normalizer(nn.Module, ABC):
-    """Turns the scores of a row into its weights; a row that sees nothing becomes zeros."""
+    """Turns the scores of a row into its weights; a row that sees nothing becomes zeros.
+
+    A subclass declares what its weights obey. The mechanism and the attention layer that contain
+    it show the same two attributes, and the tests of the laws and `diagnose` read them.
+    """
+
+    row_sum: ClassVar[RowSum] = "one"
+    """What the weights of a row that sees a key sum to."""
+    one_hot: ClassVar[bool] = False
+    """True if one key of each row gets all the weight."""
 
     @abstractmethod
     def forward(self, scores: Scores) -> Weights:

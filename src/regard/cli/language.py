@@ -81,47 +81,6 @@ _LESSON = {
     "word": Text("word", "词"),
 }
 
-_LAWS = {
-    "sums to one": ("和为一", "每一行的权重非负，且总和为一"),
-    "masked key": ("遮蔽的键", "被遮蔽的键权重恰为零，梯度也不会流到它"),
-    "empty row": ("空行", "看不到任何键的行输出全零，其梯度也为零"),
-    "permutation": ("置换", "键和值一起重新排列，结果不变"),
-    "padding": ("填充", "单独一个样本与它在填充批次中的结果相同"),
-    "gradients": ("梯度", "每个输入和参数的梯度都与有限差分一致"),
-    "reference": ("参照", "快速形式等于双精度的朴素循环"),
-    "half precision": ("半精度", "bfloat16 与 float16 的误差在声明的范围内"),
-}
-
-_SENTENCES = {
-    "the position of a key counts": "键的位置会影响结果",
-    "choosing one key is not differentiable": "只选一个键，不可微",
-    "the output projection adds its own bias": "输出投影会加上自己的偏置",
-    "the Gaussian factor comes after the softmax (eq. 10)": "高斯因子乘在 softmax 之后（式 10）",
-    "α = softmax over the k largest e": "α = 在最大的 k 个 e 上做 softmax",
-    "α = argmin over the simplex of ‖α − e‖²": "α = 单纯形上使 ‖α − e‖² 最小者",
-    "α = argmax over the simplex of α·e + H_a(α), a = 1.5": (
-        "α = 单纯形上使 α·e + H_a(α) 最大者, a = 1.5"
-    ),
-    "entmax with a = 1 + sigmoid(θ) learned by each head": "entmax, 各头自学 a = 1 + sigmoid(θ)",
-    "query i sees all keys": "查询 i 可见所有键",
-    "query i sees keys i − D .. i + D": "查询 i 可见键 i − D .. i + D",
-    "query i sees keys 0 .. i": "查询 i 可见键 0 .. i",
-    "query i sees keys i − w .. i": "查询 i 可见键 i − w .. i",
-    "head h reads key head ⌊h / g⌋": "第 h 头读第 ⌊h / g⌋ 个键头",
-    "all heads read one key head": "所有头读同一个键头",
-    "O(n m h), h the hidden width": "O(n m h), h 为隐层宽度",
-    "O(n m d), no second product": "O(n m d), 没有第二次乘法",
-    "O(n m (d + t)), t Newton steps": "O(n m (d + t)), t 为牛顿步数",
-    "O(n m d), half of it skipped": "O(n m d), 跳过一半",
-    "O((n + m) d), the weights are never held": "O((n + m) d), 不保存权重",
-    "O((n + m) d) and a block of scores; O(n m) under autograd": (
-        "O((n + m) d) 加一块得分；求导时 O(n m)"
-    ),
-    "O(n m) under autograd, for the table's gradient": "求导时 O(n m), 用于偏置表的梯度",
-    "a cache g times smaller than multi-head": "缓存为多头的 1/g",
-    "a cache h times smaller than multi-head": "缓存为多头的 1/h",
-}
-
 
 def say(label: str, language: str, **values: object) -> str:
     """A label of the commands in this language."""
@@ -131,9 +90,10 @@ def say(label: str, language: str, **values: object) -> str:
 
 def law(name: str, sentence: str, language: str) -> tuple[str, str]:
     """A law's name and sentence in this language; one without a translation stays as it is."""
-    return _LAWS.get(name, (name, sentence)) if language == "zh" else (name, sentence)
+    return translated(name, language), translated(sentence, language)
 
 
 def translated(sentence: str, language: str) -> str:
-    """A formula, cost or reason of the catalog; one that is all symbols stays as it is."""
-    return _SENTENCES.get(sentence, sentence) if language == "zh" else sentence
+    """A text of the catalog in this language; a plain string stays as it is."""
+    text: str = getattr(sentence, language, sentence)
+    return text

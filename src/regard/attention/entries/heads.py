@@ -17,10 +17,10 @@ ENTRIES = (
     Entry(
         "single-head",
         "heads",
-        formula="attend(x W_Q, y W_K, y W_V)",
+        formula=Text("attend(x W_Q, y W_K, y W_V)"),
         paper=VASWANI + ", section 3.2.1",
         year=2017,
-        time="O(n m d + (n + m) d²)",
+        time=Text("O(n m d + (n + m) d²)"),
         memory=ROWS,
         summary=Text(
             "One head with learned projections between two sequences of different widths.",
@@ -31,10 +31,10 @@ ENTRIES = (
     Entry(
         "multi-head",
         "heads",
-        formula="Concat(head₁ … head_h) W_O",
+        formula=Text("Concat(head₁ … head_h) W_O"),
         paper=VASWANI + ", section 3.2.2",
         year=2017,
-        time="O(n m d + (n + m) d²)",
+        time=Text("O(n m d + (n + m) d²)"),
         memory=ROWS,
         summary=Text(
             "Several heads side by side, each looking for something else.",
@@ -46,11 +46,11 @@ ENTRIES = (
     Entry(
         "grouped-query",
         "heads",
-        formula="head h reads key head ⌊h / g⌋",
+        formula=Text("head h reads key head ⌊h / g⌋", "第 h 头读第 ⌊h / g⌋ 个键头"),
         paper="Ainslie et al.: GQA, section 2.2",
         year=2023,
-        time="O(n m d + (n + m) d²)",
-        memory="a cache g times smaller than multi-head",
+        time=Text("O(n m d + (n + m) d²)"),
+        memory=Text("a cache g times smaller than multi-head", "缓存为多头的 1/g"),
         summary=Text(
             "Groups of query heads share one head of keys and values.",
             "若干查询头共用一组键和值。",
@@ -62,11 +62,11 @@ ENTRIES = (
     Entry(
         "multi-query",
         "heads",
-        formula="all heads read one key head",
+        formula=Text("all heads read one key head", "所有头读同一个键头"),
         paper="Shazeer: Fast transformer decoding, section 3",
         year=2019,
-        time="O(n m d + (n + m) d²)",
-        memory="a cache h times smaller than multi-head",
+        time=Text("O(n m d + (n + m) d²)"),
+        memory=Text("a cache h times smaller than multi-head", "缓存为多头的 1/h"),
         summary=Text(
             "All query heads share one head of keys and values: the smallest cache.",
             "所有查询头共用一个键值头：缓存最小。",

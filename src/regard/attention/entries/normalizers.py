@@ -11,7 +11,7 @@ ENTRIES = (
     Entry(
         "soft",
         "normalizer",
-        formula="α = softmax(e), c = Σ αᵢ vᵢ",
+        formula=Text("α = softmax(e), c = Σ αᵢ vᵢ"),
         paper=BAHDANAU + ", eq. 5 and 6",
         year=2015,
         time=FUSED,
@@ -26,10 +26,10 @@ ENTRIES = (
     Entry(
         "hard",
         "normalizer",
-        formula="a ~ softmax(e), c = v_a",
+        formula=Text("a ~ softmax(e), c = v_a"),
         paper=XU + ", section 4.1",
         year=2015,
-        time="O(n m d), no second product",
+        time=Text("O(n m d), no second product", "O(n m d), 没有第二次乘法"),
         memory=BLOCKS,
         summary=Text(
             "One key only: sampled while training (REINFORCE), the most likely one otherwise.",
@@ -41,7 +41,7 @@ ENTRIES = (
     Entry(
         "straight-through",
         "normalizer",
-        formula="α = onehot(argmax(e + g)), ∂α = ∂softmax((e + g) / τ)",
+        formula=Text("α = onehot(argmax(e + g)), ∂α = ∂softmax((e + g) / τ)"),
         paper="Jang, Gu, Poole: Categorical reparameterization with Gumbel-softmax",
         year=2017,
         time=FUSED,
@@ -57,7 +57,7 @@ ENTRIES = (
     Entry(
         "top-k",
         "normalizer",
-        formula="α = softmax over the k largest e",
+        formula=Text("α = softmax over the k largest e", "α = 在最大的 k 个 e 上做 softmax"),
         paper="Gupta et al.: Memory-efficient transformers via top-k attention",
         year=2021,
         time=FUSED,
@@ -71,10 +71,10 @@ ENTRIES = (
     Entry(
         "sparsemax",
         "normalizer",
-        formula="α = argmin over the simplex of ‖α − e‖²",
+        formula=Text("α = argmin over the simplex of ‖α − e‖²", "α = 单纯形上使 ‖α − e‖² 最小者"),
         paper="Martins, Astudillo: From softmax to sparsemax, eq. 1",
         year=2016,
-        time="O(n m (d + log m))",
+        time=Text("O(n m (d + log m))"),
         memory=BLOCKS,
         summary=Text(
             "The nearest point of the simplex: keys far below the best get exactly zero.",
@@ -85,10 +85,13 @@ ENTRIES = (
     Entry(
         "entmax",
         "normalizer",
-        formula="α = argmax over the simplex of α·e + H_a(α), a = 1.5",
+        formula=Text(
+            "α = argmax over the simplex of α·e + H_a(α), a = 1.5",
+            "α = 单纯形上使 α·e + H_a(α) 最大者, a = 1.5",
+        ),
         paper="Peters, Niculae, Martins: Sparse sequence-to-sequence models, eq. 5",
         year=2019,
-        time="O(n m (d + t)), t Newton steps",
+        time=Text("O(n m (d + t)), t Newton steps", "O(n m (d + t)), t 为牛顿步数"),
         memory=BLOCKS,
         summary=Text(
             "Between softmax (a = 1) and sparsemax (a = 2).",
@@ -99,10 +102,13 @@ ENTRIES = (
     Entry(
         "adaptive-entmax",
         "normalizer",
-        formula="entmax with a = 1 + sigmoid(θ) learned by each head",
+        formula=Text(
+            "entmax with a = 1 + sigmoid(θ) learned by each head",
+            "entmax, 各头自学 a = 1 + sigmoid(θ)",
+        ),
         paper="Correia, Niculae, Martins: Adaptively sparse transformers, eq. 10",
         year=2019,
-        time="O(n m (d + t)), t Newton steps",
+        time=Text("O(n m (d + t)), t Newton steps", "O(n m (d + t)), t 为牛顿步数"),
         memory=BLOCKS,
         summary=Text(
             "Each head learns how sparse it wants to be.",

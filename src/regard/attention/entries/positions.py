@@ -11,7 +11,7 @@ ENTRIES = (
     Entry(
         "alibi",
         "position",
-        formula="e = q · k / √d − m_h |i − j|",
+        formula=Text("e = q · k / √d − m_h |i − j|"),
         paper="Press, Smith, Lewis: Train short, test long, section 3",
         year=2022,
         time=FUSED,
@@ -26,11 +26,13 @@ ENTRIES = (
     Entry(
         "t5-bias",
         "position",
-        formula="e = q · k / √d + b[bucket(j − i), h]",
+        formula=Text("e = q · k / √d + b[bucket(j − i), h]"),
         paper="Raffel et al.: Exploring the limits of transfer learning, section 2.1",
         year=2020,
         time=FUSED,
-        memory="O(n m) under autograd, for the table's gradient",
+        memory=Text(
+            "O(n m) under autograd, for the table's gradient", "求导时 O(n m), 用于偏置表的梯度"
+        ),
         summary=Text(
             "A learned number for each bucket of distance and each head.",
             "每个距离分桶、每个头各学一个偏置。",
@@ -42,7 +44,7 @@ ENTRIES = (
     Entry(
         "rotary",
         "position",
-        formula="e = (R_i q) · (R_j k) / √d",
+        formula=Text("e = (R_i q) · (R_j k) / √d"),
         paper="Su et al.: RoFormer, eq. 34",
         year=2021,
         time=FUSED,

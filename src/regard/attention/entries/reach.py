@@ -13,7 +13,7 @@ ENTRIES = (
     Entry(
         "global",
         "reach",
-        formula="query i sees all keys",
+        formula=Text("query i sees all keys", "查询 i 可见所有键"),
         paper=LUONG + ", section 3.1",
         year=2015,
         time=FUSED,
@@ -27,10 +27,10 @@ ENTRIES = (
     Entry(
         "local-m",
         "reach",
-        formula="query i sees keys i − D .. i + D",
+        formula=Text("query i sees keys i − D .. i + D", "查询 i 可见键 i − D .. i + D"),
         paper=LUONG + ", section 3.2",
         year=2015,
-        time="O(n D d)",
+        time=Text("O(n D d)"),
         memory=ROWS,
         summary=Text(
             "Monotonic local attention: a window at the query's own position.",
@@ -42,7 +42,7 @@ ENTRIES = (
     Entry(
         "local-p",
         "reach",
-        formula="p = S σ(v · tanh(W q)), α = softmax(e) exp(−(s − p)² / 2σ²), σ = D/2",
+        formula=Text("p = S σ(v · tanh(W q)), α = softmax(e) exp(−(s − p)² / 2σ²), σ = D/2"),
         paper=LUONG + ", eq. 9 and 10",
         year=2015,
         time=FUSED,
@@ -54,15 +54,21 @@ ENTRIES = (
         make=lambda sizes: PredictiveLocal(
             sizes.dim, GeneralScore(sizes.dim, sizes.key_dim), radius=10
         ),
-        breaks=PLACE | {"sums to one": "the Gaussian factor comes after the softmax (eq. 10)"},
+        breaks=PLACE
+        | {
+            "sums to one": Text(
+                "the Gaussian factor comes after the softmax (eq. 10)",
+                "高斯因子乘在 softmax 之后（式 10）",
+            )
+        },
     ),
     Entry(
         "causal",
         "reach",
-        formula="query i sees keys 0 .. i",
+        formula=Text("query i sees keys 0 .. i", "查询 i 可见键 0 .. i"),
         paper=VASWANI + ", section 3.2.3",
         year=2017,
-        time="O(n m d), half of it skipped",
+        time=Text("O(n m d), half of it skipped", "O(n m d), 跳过一半"),
         memory=ROWS,
         summary=Text(
             "No look into the future: what a decoder needs to be trained in one pass.",
@@ -75,10 +81,10 @@ ENTRIES = (
     Entry(
         "sliding-window",
         "reach",
-        formula="query i sees keys i − w .. i",
+        formula=Text("query i sees keys i − w .. i", "查询 i 可见键 i − w .. i"),
         paper="Beltagy, Peters, Cohan: Longformer, section 3.1",
         year=2020,
-        time="O(n w d)",
+        time=Text("O(n w d)"),
         memory=ROWS,
         summary=Text(
             "A causal window: the cost per token stays the same however long the text is.",

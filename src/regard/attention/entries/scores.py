@@ -9,7 +9,7 @@ ENTRIES = (
     Entry(
         "dot",
         "score",
-        formula="e = q · k",
+        formula=Text("e = q · k"),
         paper=LUONG + ", eq. 8",
         year=2015,
         time=FUSED,
@@ -24,7 +24,7 @@ ENTRIES = (
     Entry(
         "scaled-dot",
         "score",
-        formula="e = q · k / √d",
+        formula=Text("e = q · k / √d"),
         paper=VASWANI + ", eq. 1",
         year=2017,
         time=FUSED,
@@ -40,7 +40,7 @@ ENTRIES = (
     Entry(
         "cosine",
         "score",
-        formula="e = cos(q, k) / τ",
+        formula=Text("e = cos(q, k) / τ"),
         paper="Graves, Wayne, Danihelka: Neural Turing machines, eq. 5 and 6",
         year=2014,
         time=FUSED,
@@ -54,10 +54,10 @@ ENTRIES = (
     Entry(
         "general",
         "score",
-        formula="e = q W k",
+        formula=Text("e = q W k"),
         paper=LUONG + ", eq. 8",
         year=2015,
-        time="O(n d² + n m d)",
+        time=Text("O(n d² + n m d)"),
         memory=ROWS,
         summary=Text(
             "A learned bilinear form; query and key may differ in width.",
@@ -69,10 +69,10 @@ ENTRIES = (
     Entry(
         "additive",
         "score",
-        formula="e = v · tanh(W q + U k)",
+        formula=Text("e = v · tanh(W q + U k)"),
         paper=BAHDANAU + ", A.1.2",
         year=2015,
-        time="O(n m h), h the hidden width",
+        time=Text("O(n m h), h the hidden width", "O(n m h), h 为隐层宽度"),
         memory=BLOCKS,
         summary=Text(
             "A one-layer network judges each pair; query and key may differ in width.",

@@ -43,7 +43,7 @@ def _record(entry: Entry) -> dict[str, Any]:
     plain = ("name", "family", "formula", "paper", "year", "time", "memory", "aliases")
     return {
         **{field: getattr(entry, field) for field in plain},
-        "summary": entry.summary._asdict(),
+        "summary": {"en": entry.summary.en, "zh": entry.summary.zh},
         "obeys": [name for name in LAWS if name not in entry.breaks],
         "breaks": dict(entry.breaks),
         "python": _python(entry),
