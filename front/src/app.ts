@@ -2,24 +2,24 @@
 import { colours } from "./colours";
 import { h, set } from "./dom";
 import { Findings } from "./findings";
-import type { SceneHeader } from "./header";
+import type { SceneHeader } from "./scene-header";
 import { pressed } from "./keyboard";
-import type { Ask, Drawing, Look } from "./look";
-import { needed } from "./numbers/needed";
-import { Refusal } from "./refusal";
+import type { Ask, Drawing, Look } from "./view";
+import { needed } from "./numbers/required-blobs";
+import { Refusal } from "./cannot-draw";
 import { Scene, type Blobs } from "./scene";
 import { Search } from "./search";
 import { CHOICES, fromHash, toHash, USUAL, type Language, type State, type Theme } from "./state";
 import style from "./style.css";
 import { say, setSentences, type Sentences } from "./text";
-import { Tip } from "./tip";
+import { Tip } from "./tooltip";
 import { Toolbar } from "./toolbar";
-import { valid, views } from "./valid";
+import { valid, views } from "./valid-state";
 import { CompareView } from "./views/compare";
 import { FlowView } from "./views/flow";
 import { HeadsView } from "./views/heads";
 import { HeatmapView } from "./views/heatmap";
-import { PictureView } from "./views/picture";
+import { PictureView } from "./views/overlay";
 import { TextView } from "./views/highlight";
 
 export interface Header {

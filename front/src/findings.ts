@@ -1,8 +1,8 @@
 /** The findings of a report: a list beside the picture; a click opens the picture of one. */
 import { checkSaid, joinSentences, placeSaid } from "./captions";
 import { h, set } from "./dom";
-import type { FindingHeader, SayingHeader, Severity } from "./header";
-import type { Look } from "./look";
+import type { FindingHeader, SayingHeader, Severity } from "./scene-header";
+import type { Look } from "./view";
 import type { Scene } from "./scene";
 import type { Language, State } from "./state";
 import { say } from "./text";

@@ -1,8 +1,8 @@
 /** Keys: arrows through layers and heads, and one key for each thing that is often done. */
 import { labelOf } from "./captions";
 import { stepped } from "./findings";
-import type { Look } from "./look";
-import { rowLabels } from "./numbers/reading";
+import type { Look } from "./view";
+import { rowLabels } from "./numbers/labelled-map";
 import type { Site } from "./scene";
 import { CHOICES, HIDDEN, type State } from "./state";
 import { stillPinned } from "./views/heads";

@@ -1,7 +1,7 @@
 /** What the colours mean. */
 import { percent } from "./captions";
 import { h } from "./dom";
-import type { Look } from "./look";
+import type { Look } from "./view";
 import { say } from "./text";
 
 export function legend(look: Look, largest: number, signed = false, own?: Uint32Array): HTMLElement {

@@ -1,7 +1,7 @@
 /** Where the front end begins: in a page by itself, in a notebook or the app by a call. */
 import { App, type Header, type Options } from "./app";
-import type { Ask } from "./look";
-import { pageBlobs } from "./page";
+import type { Ask } from "./view";
+import { pageBlobs } from "./decoding/page-blobs";
 import type { Blobs } from "./scene";
 import type { State } from "./state";
 

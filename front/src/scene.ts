@@ -1,9 +1,9 @@
 /** The scene: streams, sites, and maps that are decoded when they are looked at. */
-import { decode } from "./decode";
-import type { SceneHeader, SiteHeader, TraceHeader } from "./header";
-import { inflate } from "./inflate";
+import { decode } from "./decoding/map-blob";
+import type { SceneHeader, SiteHeader, TraceHeader } from "./scene-header";
+import { inflate } from "./decoding/inflate";
 import { mean, type Matrix } from "./matrix";
-import { Axis, Stream } from "./streams";
+import { Axis, Stream } from "./token-streams";
 
 const HELD = 1 << 28; // bytes of maps that are kept when they have been looked at
 const PATIENCE = 200; // milliseconds of decoding between pauses

@@ -1,7 +1,7 @@
 /** Find a token by its text, and pin it. */
 import { h } from "./dom";
-import { visible } from "./glyphs";
-import type { Look } from "./look";
+import { visible } from "./token-text";
+import type { Look } from "./view";
 import { labelOf } from "./captions";
 import type { AxisName } from "./state";
 import { say } from "./text";

@@ -2,8 +2,8 @@
 import { labelOf } from "./captions";
 import { choice, menu, named, slider, toggles, type Control, type Option } from "./controls";
 import { h } from "./dom";
-import type { Look } from "./look";
-import { otherPlace } from "./numbers/difference";
+import type { Look } from "./view";
+import { otherPlace } from "./numbers/compare";
 import type { Site, Traced } from "./scene";
 import { HIDDEN, type Place, type State } from "./state";
 import { say } from "./text";

@@ -1,10 +1,10 @@
 /** A map on a canvas: cells, names, the pointer's row and column, zooming and moving. */
 import { colourAt, isBright, paint } from "../colours";
 import { h, sized } from "../dom";
-import { visible, width } from "../glyphs";
+import { visible, width } from "../token-text";
 import type { Matrix } from "../matrix";
-import { frameOf, Part, type Side } from "./frame";
-import { drawColumnName, drawColumnNames, drawRowNames, name, type Inks } from "./names";
+import { frameOf, Part, type Side } from "./layout";
+import { drawColumnName, drawColumnNames, drawRowNames, name, type Inks } from "./axis-labels";
 
 /** An exact part of a long map. */
 export interface Patch {

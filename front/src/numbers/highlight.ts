@@ -1,11 +1,11 @@
 /** The numbers of highlighted text: how much each piece, word or sentence was looked at. */
 import { doneSaid, joinSentences, placeSaid, scaleSaid, type Sentence } from "../captions";
 import { largest, mean } from "../matrix";
-import { Refusal } from "../refusal";
+import { Refusal } from "../cannot-draw";
 import type { Scene, Site } from "../scene";
 import type { State } from "../state";
-import { shades } from "./grid";
-import { labelAt, read, type Reading } from "./reading";
+import { shades } from "./heatmap";
+import { labelAt, read, type Reading } from "./labelled-map";
 
 const TOP = 8;
 

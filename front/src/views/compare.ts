@@ -1,14 +1,14 @@
 /** Two maps side by side, and the first minus the second. */
 import { percent } from "../captions";
 import { h } from "../dom";
-import { visible } from "../glyphs";
+import { visible } from "../token-text";
 import { legend } from "../legend";
-import type { Drawing, Look } from "../look";
+import type { Drawing, Look } from "../view";
 import { MapPanel, positions, type Found } from "../map/panel";
 import { largest, type Matrix } from "../matrix";
-import { difference, type Difference } from "../numbers/difference";
-import { shades } from "../numbers/grid";
-import { labelAt } from "../numbers/reading";
+import { difference, type Difference } from "../numbers/compare";
+import { shades } from "../numbers/heatmap";
+import { labelAt } from "../numbers/labelled-map";
 import { say } from "../text";
 import { sideOf } from "./heatmap";
 

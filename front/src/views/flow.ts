@@ -1,10 +1,10 @@
 /** Lines from token to token, on a canvas. */
 import { percent } from "../captions";
 import { h, sized } from "../dom";
-import { fitted, FONT, isolated, visible, width } from "../glyphs";
-import type { Drawing, Look } from "../look";
-import { tickStep } from "../numbers/grid";
-import { lines, type Line, type Lines } from "../numbers/lines";
+import { fitted, FONT, isolated, visible, width } from "../token-text";
+import type { Drawing, Look } from "../view";
+import { tickStep } from "../numbers/heatmap";
+import { lines, type Line, type Lines } from "../numbers/flow";
 import { say } from "../text";
 
 const FONT_SIZE = 13;

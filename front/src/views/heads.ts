@@ -2,11 +2,11 @@
 import { checkSaid } from "../captions";
 import { h } from "../dom";
 import { SIGNS } from "../findings";
-import type { Drawing, Look } from "../look";
-import { thumbs, type Thumb } from "../numbers/thumbs";
+import type { Drawing, Look } from "../view";
+import { thumbs, type Thumb } from "../numbers/heads";
 import type { Site } from "../scene";
 import { say } from "../text";
-import { Sheet } from "./sheet";
+import { Sheet } from "./thumbnail-canvas";
 
 const KINDS = ["encoder", "decoder", "cross", "aggregate"];
 

@@ -1,20 +1,20 @@
 /** Queries x keys of one head, with what a pinned row or column looked at beside it. */
 import { percent } from "../captions";
 import { h } from "../dom";
-import { visible } from "../glyphs";
+import { visible } from "../token-text";
 import { legend } from "../legend";
-import type { Drawing, Look } from "../look";
-import type { Part, Side } from "../map/frame";
+import type { Drawing, Look } from "../view";
+import type { Part, Side } from "../map/layout";
 import { MapPanel, positions, type Found, type Patch } from "../map/panel";
-import { Windows } from "../map/windows";
+import { Windows } from "../map/exact-windows";
 import { largest as largestOf, type Matrix } from "../matrix";
-import { grid, shades, type Grid } from "../numbers/grid";
-import { covering, drawingOf } from "../numbers/marks";
-import { labelAt, type Label } from "../numbers/reading";
+import { grid, shades, type Grid } from "../numbers/heatmap";
+import { covering, drawingOf } from "../numbers/finding-marks";
+import { labelAt, type Label } from "../numbers/labelled-map";
 import type { Site } from "../scene";
-import type { Axis, Stream } from "../streams";
+import type { Axis, Stream } from "../token-streams";
 import { say } from "../text";
-import { topList } from "../toplist";
+import { topList } from "../top-tokens";
 
 const TOP = 8;
 

@@ -2,17 +2,17 @@
 import { labelOf, percent } from "../captions";
 import { colourAt, css, isBright } from "../colours";
 import { h } from "../dom";
-import { running, visible } from "../glyphs";
+import { running, visible } from "../token-text";
 import { legend } from "../legend";
-import type { Drawing, Look } from "../look";
+import type { Drawing, Look } from "../view";
 import { highlights, type Shades } from "../numbers/highlight";
-import { drawingOf } from "../numbers/marks";
-import { columnLabels, rowLabels, type Label } from "../numbers/reading";
+import { drawingOf } from "../numbers/finding-marks";
+import { columnLabels, rowLabels, type Label } from "../numbers/labelled-map";
 import type { Site } from "../scene";
 import type { AxisName } from "../state";
-import type { Axis, Stream } from "../streams";
+import type { Axis, Stream } from "../token-streams";
 import { say } from "../text";
-import { topList } from "../toplist";
+import { topList } from "../top-tokens";
 
 const SOFT = 0.86; // the strongest shade behind a word, so that it is still read
 

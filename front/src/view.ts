@@ -2,7 +2,7 @@
 import type { Colours } from "./colours";
 import type { Scene } from "./scene";
 import type { Language, State, Theme } from "./state";
-import type { Tip } from "./tip";
+import type { Tip } from "./tooltip";
 
 /** An exact part of a long map that someone can be asked for. */
 export interface Asked {

@@ -2,8 +2,8 @@
 import { percent } from "./captions";
 import { colourAt, css } from "./colours";
 import { h } from "./dom";
-import { visible } from "./glyphs";
-import type { Look } from "./look";
+import { visible } from "./token-text";
+import type { Look } from "./view";
 
 export function topList(look: Look, title: string, top: [string, number][]): HTMLElement {
   const most = top[0]?.[1] || 1;

@@ -1,6 +1,6 @@
 /** The bytes of a page: each blob is cut out of the text of its part, once that has been read. */
-import { fromCharacters } from "./characters";
-import type { Blobs } from "./scene";
+import { fromCharacters } from "./utf16";
+import type { Blobs } from "../scene";
 
 const WAIT = 12; // milliseconds between looks at a page that is still being read
 const KEPT = 3; // parts whose text is kept

@@ -1,9 +1,9 @@
 /** Exact parts of long maps that were asked for as one zooms. */
-import { decode } from "../decode";
-import { inflate } from "../inflate";
-import type { Ask } from "../look";
+import { decode } from "../decoding/map-blob";
+import { inflate } from "../decoding/inflate";
+import type { Ask } from "../view";
 import type { Matrix } from "../matrix";
-import type { Part } from "./frame";
+import type { Part } from "./layout";
 
 const MOST = 1 << 19; // weights of one part
 const REST = 160; // milliseconds that the reader keeps still before a part is asked for

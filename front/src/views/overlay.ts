@@ -2,11 +2,11 @@
 import { percent } from "../captions";
 import { colourAt, css } from "../colours";
 import { h, sized } from "../dom";
-import { visible } from "../glyphs";
+import { visible } from "../token-text";
 import { legend } from "../legend";
-import type { Drawing, Look } from "../look";
+import type { Drawing, Look } from "../view";
 import { largest } from "../matrix";
-import { cells, type Cells } from "../numbers/image";
+import { cells, type Cells } from "../numbers/overlay";
 import { say } from "../text";
 
 export class PictureView implements Drawing {

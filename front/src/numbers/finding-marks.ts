@@ -1,8 +1,8 @@
 /** Which rows and columns the open finding is about, counted in pieces. */
-import type { DrawingHeader } from "../header";
+import type { DrawingHeader } from "../scene-header";
 import type { Scene } from "../scene";
 import type { State } from "../state";
-import type { Label } from "./reading";
+import type { Label } from "./labelled-map";
 
 const NOTHING: DrawingHeader = { view: "heads", site: null, head: null, rows: [], columns: [] };
 

@@ -1,11 +1,11 @@
 /** The numbers of attention over a picture: a weight for each patch, row by row. */
 import { joinSentences, percent, placeSaid, scaleSaid, type Sentence } from "../captions";
 import { largest, zeros, type Matrix } from "../matrix";
-import { Refusal } from "../refusal";
+import { Refusal } from "../cannot-draw";
 import type { Scene, Site, Traced } from "../scene";
 import type { State } from "../state";
-import { shades } from "./grid";
-import { labelAt, rowLabels, type Label } from "./reading";
+import { shades } from "./heatmap";
+import { labelAt, rowLabels, type Label } from "./labelled-map";
 
 export interface Cells {
   weights: Matrix;

@@ -3,7 +3,7 @@ import { doneSaid, joinSentences, placeSaid, scaleSaid } from "../captions";
 import { largest, type Matrix } from "../matrix";
 import type { Scene } from "../scene";
 import type { Scale, State } from "../state";
-import { read, type Label } from "./reading";
+import { read, type Label } from "./labelled-map";
 
 const FAINTEST = 1e-5; // the weight at which logarithmic colours begin
 

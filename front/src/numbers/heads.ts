@@ -1,9 +1,9 @@
 /** The numbers of the overview: a small map of every head of every site. */
-import { LEVELS } from "../levels";
+import { LEVELS } from "../decoding/map-blob";
 import type { Scene, Site } from "../scene";
 import type { State } from "../state";
 import { say } from "../text";
-import { shades } from "./grid";
+import { shades } from "./heatmap";
 
 export interface Thumb {
   site: Site;

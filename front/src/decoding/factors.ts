@@ -1,6 +1,6 @@
 /** Weights by the factors of their logarithm (FORMAT.md, section 2, "Factors"). */
-import type { Support } from "./decode";
-import type { Matrix } from "./matrix";
+import type { Support } from "./map-blob";
+import type { Matrix } from "../matrix";
 
 const CORRECTION = 0.04;
 

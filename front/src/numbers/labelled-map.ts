@@ -1,10 +1,10 @@
 /** The map that a state looks at: without what is hidden, by pieces, words or sentences. */
 import { labelOf } from "../captions";
 import { zeros, type Matrix } from "../matrix";
-import { Refusal } from "../refusal";
+import { Refusal } from "../cannot-draw";
 import type { Scene, Site, Traced } from "../scene";
 import type { State, Unit } from "../state";
-import type { Axis, Stream } from "../streams";
+import type { Axis, Stream } from "../token-streams";
 
 const LEFT = 1e-9; // a row of which less is left is not renormalised
 

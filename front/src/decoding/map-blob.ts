@@ -1,7 +1,6 @@
 /** A blob of weights, inflated, as a map (FORMAT.md, section 2). */
 import { readFactors } from "./factors";
-import { LEVELS } from "./levels";
-import { zeros, type Matrix } from "./matrix";
+import { zeros, type Matrix } from "../matrix";
 
 /** Which columns each row has: [start, stop). */
 export interface Support {
@@ -13,6 +12,16 @@ const FACTORS = 1;
 const DIFFERENCES = 2;
 const CAUSAL = 1;
 const RUNS = 2;
+
+const LOW = 28; // levels up to this one have coarse steps: weights below 0.1% are shown as "< 0.1%"
+
+function weightOf(level: number): number {
+  if (level === 0) return 0;
+  return 0.001 * Math.exp((level <= LOW ? 0.25 : 0.0551) * (level - LOW - 0.5));
+}
+
+/** The weight of each level: the steps of a logarithmic scale (FORMAT.md, section 2, "Levels"). */
+export const LEVELS = Float32Array.from({ length: 256 }, (_, level) => weightOf(level));
 
 export function decode(bytes: Uint8Array): Matrix {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);

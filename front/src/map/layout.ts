@@ -1,5 +1,5 @@
 /** Where a map lies on its canvas, and which part of it is seen. */
-import { FONT, visible, width } from "../glyphs";
+import { FONT, visible, width } from "../token-text";
 
 /** Rows or columns of a map: how many, what each is called. */
 export interface Side {

@@ -1,8 +1,8 @@
 /** The maps that the picture of a state is drawn from, so that no other is decoded. */
 import type { Scene } from "../scene";
 import type { State } from "../state";
-import { otherPlace } from "./difference";
-import { drawnHeads } from "./lines";
+import { otherPlace } from "./compare";
+import { drawnHeads } from "./flow";
 
 export function needed(scene: Scene, state: State): number[] {
   const traced = scene.trace(state.trace);

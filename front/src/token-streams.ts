@@ -1,5 +1,5 @@
 /** A stream of tokens as readers see it: plain texts, spaces, words and sentences. */
-import type { AxisHeader, StreamHeader } from "./header";
+import type { AxisHeader, StreamHeader } from "./scene-header";
 import type { Unit } from "./state";
 
 export class Stream {

@@ -1,10 +1,10 @@
 /** The numbers of a flow: lines from token to token, and only those that matter. */
 import { doneSaid, joinSentences, percent, placeSaid, type Sentence } from "../captions";
 import { zeros, type Matrix } from "../matrix";
-import { Refusal } from "../refusal";
+import { Refusal } from "../cannot-draw";
 import type { Scene, Site } from "../scene";
 import type { State } from "../state";
-import { labelAt, read, type Label, type Reading } from "./reading";
+import { labelAt, read, type Label, type Reading } from "./labelled-map";
 
 const THRESHOLDS = [0.02, 0.05, 0.1, 0.2, 0.3, 0.5];
 const LOWER = [0.01, 0.005, 0.002, 0.001]; // where weights are spread over a long text

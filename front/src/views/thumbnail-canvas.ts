@@ -1,7 +1,7 @@
 /** One canvas under the small maps of a grid: one for each would cost more than what is drawn on it. */
 import { painted, type Colours } from "../colours";
 import { h, sized } from "../dom";
-import type { Thumb } from "../numbers/thumbs";
+import type { Thumb } from "../numbers/heads";
 
 const ROUND = 4; // pixels, as the corners of a tile
 

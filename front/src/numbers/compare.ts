@@ -1,11 +1,11 @@
 /** The numbers of a comparison: two maps over the same words, and one minus the other. */
 import { doneSaid, joinSentences, placeSaid, type Sentence } from "../captions";
 import { zeros, type Matrix } from "../matrix";
-import { Refusal } from "../refusal";
+import { Refusal } from "../cannot-draw";
 import type { Scene, Site, Traced } from "../scene";
 import type { Place, State } from "../state";
-import type { Axis } from "../streams";
-import { joined, read, type Label, type Reading } from "./reading";
+import type { Axis } from "../token-streams";
+import { joined, read, type Label, type Reading } from "./labelled-map";
 
 export interface Difference {
   first: Matrix;

@@ -1,7 +1,7 @@
 /** The names of rows and columns beside a map: fewer where there is no room for all. */
-import { fitted, isolated, visible } from "../glyphs";
-import { tickStep } from "../numbers/grid";
-import { LINE, SLANT, SLANTED, UPRIGHT, type Part, type Side } from "./frame";
+import { fitted, isolated, visible } from "../token-text";
+import { tickStep } from "../numbers/heatmap";
+import { LINE, SLANT, SLANTED, UPRIGHT, type Part, type Side } from "./layout";
 
 export interface Inks {
   name: string;
