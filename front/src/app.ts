@@ -44,7 +44,7 @@ const DRAWINGS: Record<State["view"], () => Drawing> = {
   heatmap: () => new HeatmapView(),
   highlight: () => new TextView(),
   flow: () => new FlowView(),
-  image: () => new PictureView(),
+  overlay: () => new PictureView(),
   compare: () => new CompareView(),
 };
 

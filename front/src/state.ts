@@ -1,7 +1,7 @@
 /** What is being looked at: as JSON and as the hash of the address (FORMAT.md, section 6). */
 
 export const CHOICES = {
-  view: ["heads", "heatmap", "highlight", "flow", "image", "compare"],
+  view: ["heads", "heatmap", "highlight", "flow", "overlay", "compare"],
   axis: ["row", "column"],
   span: ["layers", "all", "time"],
   depth: ["head", "layer", "all"],

@@ -50,7 +50,7 @@ export class Toolbar {
     if (view === "highlight") parts.push(this.depth(), this.axis());
     if (perHead && site.heads > 1) parts.push(this.colours(site));
     if (view === "flow") parts.push(this.span());
-    if (view !== "heads" && view !== "image" && !site.long) parts.push(this.unit(), this.hide());
+    if (view !== "heads" && view !== "overlay" && !site.long) parts.push(this.unit(), this.hide());
     if (view !== "flow") parts.push(this.scale());
     if (view === "flow" && !site.long) parts.push(this.threshold());
     if (site.produced && view !== "heads") parts.push(this.label());

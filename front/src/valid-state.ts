@@ -5,7 +5,7 @@ import { CHOICES, type State } from "./state";
 /** The views that a scene has something for. */
 export function views(scene: Scene): readonly State["view"][] {
   const hasGrid = scene.traces.some((traced) => traced.sites.some((site) => traced.stream(site.columns).grid));
-  return CHOICES.view.filter((view) => view !== "image" || hasGrid);
+  return CHOICES.view.filter((view) => view !== "overlay" || hasGrid);
 }
 
 export function valid(scene: Scene, state: State): State {
@@ -15,7 +15,7 @@ export function valid(scene: Scene, state: State): State {
   if (found.finding !== null && found.finding >= (scene.header.findings?.length ?? 0)) found.finding = null;
   const traced = scene.trace(found.trace);
   if (found.site !== null && !traced.sites.some(({ name }) => name === found.site)) found.site = null;
-  if (found.view === "image" && !traced.stream(traced.site(found.site).columns).grid) {
+  if (found.view === "overlay" && !traced.stream(traced.site(found.site).columns).grid) {
     found.site = traced.sites.find((site) => traced.stream(site.columns).grid)?.name ?? found.site;
   }
   const site = traced.site(found.site);

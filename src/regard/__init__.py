@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from regard.tracing import Keep, capture, watch
     from regard.training.train import train
     from regard.types import Finding, Trace
-    from regard.views import View, compare, flow, heads, heatmap, highlight, overlay, report
+    from regard.views import View, compare, flow, heads, heatmap, highlight, overlay, report, view
 
 __all__ = [
     "Choice",
@@ -87,6 +87,7 @@ __all__ = [
     "studies",
     "train",
     "types",
+    "view",
     "watch",
     "weights",
 ]
@@ -115,6 +116,7 @@ _ROOMS = {
     "highlight": "regard.views",
     "overlay": "regard.views",
     "report": "regard.views",
+    "view": "regard.views",
 }
 _MODULES = (
     "attention",

@@ -239,7 +239,7 @@ def test_a_summary_of_a_long_text_has_no_windows(run, tmp_path):
         (["a", "--out", "x.png", "--open"], "--open is for pages"),
         (["a", "--view", "highlight", "--query", "zebra"], "no row"),
         (["a", "--query", "99"], "no row 99"),
-        (["a", "--view", "image"], "no stream of this trace has a grid"),
+        (["a", "--view", "overlay"], "no stream of this trace has a grid"),
         (["a", "--view", "cube"], "Invalid value for '--view'"),
         (["a", "--trace", "t.trace"], "leave out a text"),
         (["--trace", "t.trace"], "leave out --model"),

@@ -2,8 +2,8 @@ import pytest
 
 from regard.text import say
 from regard.types.finding import Finding, FindingText
-from regard.views import State
-from regard.views.captions import join_sentences, percent, value_of
+from regard.views import ViewState
+from regard.views.captions import finding_value, join_sentences, percent
 
 
 @pytest.mark.parametrize(
@@ -38,11 +38,11 @@ def test_sentences_are_joined_as_each_language_does():
 
 def test_every_choice_of_a_state_has_its_words():
     for name in ("view", "unit", "scale", "span", "depth"):
-        key = f"{name}.{getattr(State(), name)}"
+        key = f"{name}.{getattr(ViewState(), name)}"
         assert say(key, "en")
 
 
 def test_an_observation_without_a_limit_is_told_by_its_number_alone():
     said = {"en": FindingText("So it is.")}
-    assert value_of(Finding("portrait", "observation", 4.9137, 0, said), "en") == "4.91"
-    assert value_of(Finding("numeric", "bug", 0.2, 0, said), "zh") == "0.2（阈值 0）"
+    assert finding_value(Finding("portrait", "observation", 4.9137, 0, said), "en") == "4.91"
+    assert finding_value(Finding("numeric", "bug", 0.2, 0, said), "zh") == "0.2（阈值 0）"

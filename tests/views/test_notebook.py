@@ -12,8 +12,8 @@ from nbclient import NotebookClient
 
 from regard.errors import InputError, UnknownNameError
 from regard.types import Trace
-from regard.views import State, View, heatmap
-from regard.views.code import decode
+from regard.views import View, ViewState, heatmap
+from regard.views.encoding import decode
 from views import vectors
 
 
@@ -42,14 +42,14 @@ def test_a_widget_carries_the_scene_its_words_and_the_front_end(shown):
 
 
 def test_the_front_end_gets_the_state_as_json(shown):
-    assert shown[0].get_state()["state"] == State("heatmap", site="encoder.0", head=1).to_json()
+    assert shown[0].get_state()["state"] == ViewState("heatmap", site="encoder.0", head=1).to_json()
 
 
 def test_what_a_reader_looks_at_is_read_in_python(shown):
     widget, _ = shown
     seen = []
     widget.observe(lambda change: seen.append(change["new"].place), "state")
-    widget.set_state({"state": State("highlight", site="cross.0", head=2, place=3).to_json()})
+    widget.set_state({"state": ViewState("highlight", site="cross.0", head=2, place=3).to_json()})
     assert (widget.state.view, widget.state.site, widget.state.head) == ("highlight", "cross.0", 2)
     assert seen == [3]
 
@@ -74,7 +74,7 @@ def test_a_place_that_is_not_there_is_refused(shown):
 def test_what_python_does_not_know_changes_nothing(shown, said):
     widget, _ = shown
     widget.set_state({"state": said})
-    assert widget.state == State("heatmap", site="encoder.0", head=1)
+    assert widget.state == ViewState("heatmap", site="encoder.0", head=1)
 
 
 def test_a_window_is_answered_with_its_weights(shown):

@@ -1,9 +1,9 @@
 import pytest
 
 from regard.errors import InputError, UnknownNameError
-from regard.views import Place, State
+from regard.views import MapReference, ViewState
 
-FULL = State(
+FULL = ViewState(
     view="compare",
     trace=1,
     site="层/h.0 & <b>",
@@ -18,7 +18,7 @@ FULL = State(
     hide=("special", "first"),
     scale="log",
     threshold=0.25,
-    other=Place(0, "a,b=c", None),
+    other=MapReference(0, "a,b=c", None),
     finding=11,
     language="zh",
     theme="dark",
@@ -26,11 +26,11 @@ FULL = State(
 
 
 def test_a_state_comes_back_from_json():
-    assert State.from_json(FULL.to_json()) == FULL
+    assert ViewState.from_json(FULL.to_json()) == FULL
 
 
 def test_a_state_comes_back_from_the_hash_of_an_address():
-    assert State.from_hash(FULL.to_hash()) == FULL
+    assert ViewState.from_hash(FULL.to_hash()) == FULL
 
 
 def test_a_hash_holds_only_plain_characters():
@@ -40,10 +40,10 @@ def test_a_hash_holds_only_plain_characters():
 
 
 def test_a_hash_says_what_differs_from_the_usual():
-    usual = State("heatmap", site="h.0", head=2, hide=("first",))
-    other = State("heatmap", site="h.0", hide=())
+    usual = ViewState("heatmap", site="h.0", head=2, hide=("first",))
+    other = ViewState("heatmap", site="h.0", hide=())
     assert other.to_hash(usual) == "#head=&hide="
-    assert State.from_hash("#head=&hide=", usual) == other
+    assert ViewState.from_hash("#head=&hide=", usual) == other
     assert usual.to_hash(usual) == "#"
 
 
@@ -67,8 +67,8 @@ def test_a_hash_says_what_differs_from_the_usual():
     ],
 )
 def test_what_a_hash_cannot_say_stays_as_it_was(text):
-    usual = State("heatmap", head=2, hide=("first",))
-    found = State.from_hash(text, usual)
+    usual = ViewState("heatmap", head=2, hide=("first",))
+    found = ViewState.from_hash(text, usual)
     assert found == usual
 
 
@@ -100,9 +100,9 @@ def test_heads_are_in_order_and_hidden_tokens_too():
 )
 def test_bad_values_are_refused_with_a_sentence(wrong, message, unchecked):
     with pytest.raises(InputError, match=message):
-        State.from_json(wrong)
+        ViewState.from_json(wrong)
 
 
 def test_an_unknown_language_is_refused(unchecked):
     with pytest.raises(UnknownNameError, match="no language 'fr'"):
-        State(language="fr")
+        ViewState(language="fr")

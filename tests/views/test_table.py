@@ -16,7 +16,7 @@ ROWS = [["h.0", 0, (1.5, 0.25), (0.5, None)], ["h.1", 1, (0.5, 0.0), None]]
 HOSTILE = "</script><script>alert(1)</script>\"'<b>"
 
 
-class Read(HTMLParser):
+class StoredMaps(HTMLParser):
     """The tags of a page, their attributes, and the texts of its cells."""
 
     def __init__(self, page):
@@ -43,19 +43,21 @@ def page(rows=ROWS, **settings):
 
 
 def test_every_cell_is_there_without_the_script():
-    found = Read(page())
+    found = StoredMaps(page())
     assert found.cells == ["h.0", "0", "1.50 ±0.250", "0.500", "h.1", "1", "0.500 ±0", "–"]
 
 
 def test_cells_keep_their_numbers_to_be_sorted_by():
-    cells = [each for tag, each in Read(page()).tags if tag == "td"]
+    cells = [each for tag, each in StoredMaps(page()).tags if tag == "td"]
     assert [each.get("data-value") for each in cells] == [
         "h.0", "0", "1.5", "0.5", "h.1", "1", "0.5", None,
     ]  # fmt: skip
 
 
 def test_shares_are_shaded_from_nothing_to_one_and_others_within_their_column():
-    shades = [each["style"] for tag, each in Read(page()).tags if each.get("class") == "number"]
+    shades = [
+        each["style"] for tag, each in StoredMaps(page()).tags if each.get("class") == "number"
+    ]
     entropy, share, least = shades
     assert len({*shades}) == 3
     assert page([["h.0", 0, (0.5, None), (0.0, None)]]).count(least) == 2
@@ -67,7 +69,7 @@ def test_nothing_of_a_table_can_become_code():
     found = Table(HOSTILE, [*map(Column, [HOSTILE] * 4)], rows, HOSTILE).html()
     assert "<b>" not in found
     assert found.count("<script>") == found.count("</script>") == 1
-    assert Read(found).cells[0] == HOSTILE
+    assert StoredMaps(found).cells[0] == HOSTILE
 
 
 def test_a_page_asks_nobody_for_anything():
@@ -89,7 +91,10 @@ def test_a_row_has_a_cell_for_each_column():
 
 
 def test_numbers_that_are_not_finite_are_unknown():
-    assert Read(page([["h.0", 0, float("nan"), (float("inf"), None)]])).cells[2:] == ["–", "–"]
+    assert StoredMaps(page([["h.0", 0, float("nan"), (float("inf"), None)]])).cells[2:] == [
+        "–",
+        "–",
+    ]
 
 
 def test_a_half_of_a_character_does_not_stop_the_writing(tmp_path):

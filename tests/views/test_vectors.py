@@ -6,13 +6,13 @@ import json
 import numpy as np
 import pytest
 
-from regard.views import State
+from regard.views import View, ViewState
 from regard.views.captions import percent
-from regard.views.code import decode
-from regard.views.numbers import numbers, ticks
-from regard.views.page.characters import Characters, from_units
-from regard.views.report import opened
-from regard.views.scene import Packed, unpack
+from regard.views.encoding import decode
+from regard.views.labelled_map import ticks
+from regard.views.page.utf16 import Characters, from_units
+from regard.views.reports import open_finding
+from regard.views.scene import PackedScene, unpack_scene
 from regard.views.scene.findings import unpacked_finding
 from views import vectors
 
@@ -41,9 +41,9 @@ def test_the_stored_characters_are_those_of_their_bytes():
 @pytest.mark.parametrize("index", range(len(STORED["numbers"])))
 def test_the_numbers_of_a_picture_are_the_stored_ones(index):
     blobs = tuple(base64.b64decode(blob) for blob in STORED["blobs"])
-    scene = unpack(Packed(STORED["scene"], blobs))
+    scene = unpack_scene(PackedScene(STORED["scene"], blobs))
     stored = STORED["numbers"][index]
-    found = vectors.plainly(numbers(scene, State.from_json(stored["state"])))
+    found = vectors.plainly(View(scene, ViewState.from_json(stored["state"])).numbers)
     about = {
         path: pytest.approx(each, rel=1e-4, abs=1e-7) if isinstance(each, float) else each
         for path, each in flat(stored["numbers"]).items()
@@ -63,9 +63,9 @@ def flat(value, path=""):
 
 @pytest.mark.parametrize("each", STORED["hashes"], ids=lambda each: each["hash"])
 def test_a_stored_hash_is_that_of_its_state(each):
-    state = State.from_json(each["state"])
+    state = ViewState.from_json(each["state"])
     assert state.to_hash() == each["hash"]
-    assert State.from_hash(each["hash"]) == state
+    assert ViewState.from_hash(each["hash"]) == state
 
 
 def test_the_stored_texts_of_weights_and_labels_are_as_they_are_written():
@@ -82,4 +82,4 @@ def test_the_stored_scene_is_what_the_traces_give():
 def test_the_stored_findings_open_the_stored_states():
     findings = [unpacked_finding(each) for each in STORED["findings"]]
     for index, state in STORED["opened"]:
-        assert opened(findings[index], index, State()) == State.from_json(state)
+        assert open_finding(findings[index], index, ViewState()) == ViewState.from_json(state)

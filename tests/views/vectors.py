@@ -11,13 +11,13 @@ import torch
 
 from regard.types import AttentionMap, Axis, Dense, Tokens, Trace
 from regard.types.finding import Finding, FindingText, FindingView
-from regard.views import Place, State, report
+from regard.views import MapReference, View, ViewState, report
 from regard.views.captions import percent
-from regard.views.code import Scores, blobs, decode
-from regard.views.numbers import numbers, ticks
-from regard.views.page.characters import Characters
-from regard.views.report import opened
-from regard.views.scene import build, pack, unpack
+from regard.views.encoding import Scores, blobs, decode
+from regard.views.labelled_map import ticks
+from regard.views.page.utf16 import Characters
+from regard.views.reports import open_finding
+from regard.views.scene import build_scene, pack_scene, unpack_scene
 
 PATH = Path(__file__).with_name("vectors.json")
 HOSTILE = "</script><img src=x onerror=alert(1)>"
@@ -148,24 +148,24 @@ def plainly(value):
 
 
 STATES = [
-    State("heatmap", site="encoder.0", head=1),
-    State("heatmap", site="encoder.1", head=0, hide=("special",), unit="word", scale="log"),
-    State("heatmap", site="encoder.1", hide=("first", "special"), unit="sentence", scale="row",
+    ViewState("heatmap", site="encoder.0", head=1),
+    ViewState("heatmap", site="encoder.1", head=0, hide=("special",), unit="word", scale="log"),
+    ViewState("heatmap", site="encoder.1", hide=("first", "special"), unit="sentence", scale="row",
           language="zh"),
-    State("heatmap", site="decoder.0", head=0, hide=("first",)),
-    State("heatmap", site="cross.0", head=2, unit="word"),
-    State("heatmap", site="cross.0", head=2, label="read"),
-    State("highlight", site="cross.0", head=1, place=2, unit="word"),
-    State("highlight", site="encoder.0", depth="all", language="zh"),
-    State("highlight", site="encoder.0", head=0, axis="column", place=3),
-    State("flow", site="encoder.0", hide=("special",)),
-    State("flow", site="encoder.0", heads=(1,), threshold=0.25, unit="word"),
-    State("flow", site="encoder.1", span="all", hide=("first",), threshold=0.05),
-    State("flow", site="cross.0", span="time", place=1, language="zh"),
-    State("compare", site="encoder.0", head=0, other=Place(0, "encoder.1", 1)),
-    State("compare", site="encoder.0", head=0, hide=("special",)),
-    State("heads", scale="row"),
-    State("heads", trace=1, finding=3),
+    ViewState("heatmap", site="decoder.0", head=0, hide=("first",)),
+    ViewState("heatmap", site="cross.0", head=2, unit="word"),
+    ViewState("heatmap", site="cross.0", head=2, label="read"),
+    ViewState("highlight", site="cross.0", head=1, place=2, unit="word"),
+    ViewState("highlight", site="encoder.0", depth="all", language="zh"),
+    ViewState("highlight", site="encoder.0", head=0, axis="column", place=3),
+    ViewState("flow", site="encoder.0", hide=("special",)),
+    ViewState("flow", site="encoder.0", heads=(1,), threshold=0.25, unit="word"),
+    ViewState("flow", site="encoder.1", span="all", hide=("first",), threshold=0.05),
+    ViewState("flow", site="cross.0", span="time", place=1, language="zh"),
+    ViewState("compare", site="encoder.0", head=0, other=MapReference(0, "encoder.1", 1)),
+    ViewState("compare", site="encoder.0", head=0, hide=("special",)),
+    ViewState("heads", scale="row"),
+    ViewState("heads", trace=1, finding=3),
 ]  # fmt: skip
 
 PERCENTS = (0.0, 0.0009, 0.001, 0.00567, 0.01, 0.1234, 1.0, -0.25)
@@ -174,7 +174,7 @@ TICKS = ((4, 10), (12, 5), (100, 7), (3, 0), (60, 30))
 
 def made() -> dict:
     """All examples."""
-    scene = build(
+    scene = build_scene(
         a_trace(),
         another_trace(),
         names=("one", "two"),
@@ -182,8 +182,8 @@ def made() -> dict:
         badges={("encoder.0", 1): ["sink"]},
         aggregates={"rollout": torch.eye(8)},
     )
-    packed = pack(scene)
-    read = unpack(packed)
+    packed = pack_scene(scene)
+    read = unpack_scene(packed)
     told = report(a_trace(), findings())
     shown = [index for index, each in enumerate(told.scene.findings) if each.view]
     data = (
@@ -195,14 +195,16 @@ def made() -> dict:
         "scene": packed.header,
         "blobs": [text(blob) for blob in packed.blobs],
         "hashes": [{"state": state.to_json(), "hash": state.to_hash()} for state in STATES],
-        "findings": pack(told.scene).header["findings"],
+        "findings": pack_scene(told.scene).header["findings"],
         "opened": [
-            [index, opened(told.scene.findings[index], index, State()).to_json()] for index in shown
+            [index, open_finding(told.scene.findings[index], index, ViewState()).to_json()]
+            for index in shown
         ],
         "percents": [[weight, percent(weight)] for weight in PERCENTS],
         "ticks": [[*pair, list(ticks(*pair))] for pair in TICKS],
         "numbers": [
-            {"state": state.to_json(), "numbers": plainly(numbers(read, state))} for state in STATES
+            {"state": state.to_json(), "numbers": plainly(View(read, state).numbers)}
+            for state in STATES
         ],
     }  # fmt: skip
 

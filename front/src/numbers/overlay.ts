@@ -32,7 +32,7 @@ export function cells(scene: Scene, state: State): Cells {
   const values = { token: index === null ? "" : steps[index]!.text, elsewhere: percent(elsewhere) };
   const said: Sentence[] = [
     placeSaid(site, state.head),
-    [index === null ? "caption.image.all" : "caption.image.row", values],
+    [index === null ? "caption.overlay.all" : "caption.overlay.row", values],
     scaleSaid(state, largest(laid.data)),
   ];
   const strong = shades(laid, state.scale === "row" ? "linear" : state.scale);

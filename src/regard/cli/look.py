@@ -6,8 +6,8 @@ import click
 
 from regard.cli import options
 from regard.cli.lazy import begin
+from regard.views.kinds import command_line_kinds
 
-_VIEWS = ("heatmap", "highlight", "flow", "heads", "image")
 _EXAMPLES = """\b
 Examples:
   regard look "I love you"
@@ -25,7 +25,9 @@ Examples:
 @options.file("--file", "Read the whole text of this file, UTF-8; - is stdin.")
 @options.file("--trace", "Draw this saved trace; no model runs.")
 @click.option(
-    "--view", type=click.Choice(_VIEWS), help="The kind of picture. [heatmap; of pictures, image]"
+    "--view",
+    type=click.Choice(command_line_kinds()),
+    help="The kind of picture. [heatmap; of pictures, overlay]",
 )
 @click.option(
     "--layer",

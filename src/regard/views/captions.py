@@ -1,21 +1,27 @@
-"""Sentences that say what a picture shows and what was done to its numbers, in two languages."""
+"""Sentences that say what a picture shows and how its numbers were processed, in two languages.
+
+A caption is a list of sentences, each a key of the texts with the values to fill in:
+`("caption.head", {"site": "h.2", "head": 3})` becomes "h.2, head 3." or its Chinese.
+"""
 
 from collections.abc import Iterable
 from typing import Any
 
 from regard.text import say, sentences
 from regard.types.finding import Finding, FindingText
-from regard.views.scene import Scene, Site
-from regard.views.state import State
+from regard.views.scene import SceneSite
+from regard.views.state import ViewState
 
 # Between two sentences: Chinese ones end in a full-width stop and need no space.
-JOINS = {"en": " ", "zh": ""}
+SENTENCE_GAP = {"en": " ", "zh": ""}
 Sentence = tuple[str, dict[str, Any]]  # a key of regard.text, and the values to fill in
 
 
 def join_sentences(language: str | None, parts: Iterable[Sentence]) -> str:
     """Sentences of `regard.text` by key, filled in and joined as the language does."""
-    return JOINS[language or "en"].join(say(key, language, **values) for key, values in parts)
+    return SENTENCE_GAP[language or "en"].join(
+        say(key, language, **values) for key, values in parts
+    )
 
 
 def page_sentences() -> dict[str, dict[str, str]]:
@@ -24,7 +30,7 @@ def page_sentences() -> dict[str, dict[str, str]]:
 
 
 def percent(weight: float) -> str:
-    """A weight as it is shown: no digit more than its code can hold.
+    """A weight in percent, with no more digits than its encoding on a page can hold.
 
     >>> from regard.views.captions import percent
     >>> percent(0.1234), percent(0.00567), percent(0.0009), percent(0.0)
@@ -39,7 +45,7 @@ def percent(weight: float) -> str:
     return f"{sign}{100 * size:.{2 if size < 0.01 else 1}f}%"
 
 
-def place_said(site: Site, head: int | None) -> Sentence:
+def site_sentence(site: SceneSite, head: int | None) -> Sentence:
     """Which site and head a picture is of; a head is called by its number in the model."""
     if site.kind == "aggregate" or (head is None and site.heads == 1):
         return "caption.aggregate", {"site": site.name}
@@ -49,55 +55,54 @@ def place_said(site: Site, head: int | None) -> Sentence:
     return "caption.head", {"site": site.name, "head": number}
 
 
-def label_of(site: Site, state: State) -> str:
-    """Whether rows are called by what was read or by what was produced."""
+def site_title(site: SceneSite, language: str | None) -> str:
+    """A short name of a site, its kind and layer ("cross 1"); an aggregate has its own name."""
+    if site.layer is None:
+        return site.name
+    return f"{say(f'kind.{site.kind}', language)} {site.layer}"
+
+
+def row_naming(site: SceneSite, state: ViewState) -> str:
+    """Which tokens name the rows: those that were "read", or those "produced" from them."""
     if site.produced is None:
         return "read"
     return state.label or "produced"
 
 
-def done_said(site: Site, state: State) -> list[Sentence]:
+def processing_sentences(site: SceneSite, state: ViewState) -> list[Sentence]:
     """What was done to the weights of a map before it was coloured."""
     mended: list[Sentence] = [("caption.mended", {})] if site.maps.mended else []
     if site.long:
         rows, columns = site.maps.cells
         return [*mended, ("caption.cells", {"rows": rows, "columns": columns})]
-    said: list[Sentence] = [*mended, (f"caption.rows.{label_of(site, state)}", {})]
+    sentences: list[Sentence] = [*mended, (f"caption.rows.{row_naming(site, state)}", {})]
     if state.hide:
-        said.append((f"caption.hide.{state.hide[0] if len(state.hide) == 1 else 'both'}", {}))
+        hidden = state.hide[0] if len(state.hide) == 1 else "both"
+        sentences.append((f"caption.hide.{hidden}", {}))
     if state.unit != "piece":
-        said.append((f"caption.unit.{state.unit}", {}))
-    return said
+        sentences.append((f"caption.unit.{state.unit}", {}))
+    return sentences
 
 
-def scale_said(state: State, largest: float) -> Sentence:
+def scale_sentence(state: ViewState, largest: float) -> Sentence:
     """How weights became colours."""
     return f"caption.scale.{state.scale}", {"largest": percent(largest)}
 
 
-def spoken(finding: Finding, language: str | None) -> FindingText:
-    """What is said of a finding in a language, or in the first one that it has."""
+def finding_text(finding: Finding, language: str | None) -> FindingText:
+    """The sentences of a finding in a language, or in the first language that it has."""
     return finding.texts.get(language or "en") or next(iter(finding.texts.values()))
 
 
-def check_said(check: str, language: str | None) -> str:
-    """What a check is called in a badge; one that has no name of its own, as it is."""
+def check_label(check: str, language: str | None) -> str:
+    """What a check is called in a badge; a check without a name of its own is called by its key."""
     key = f"check.{check}"
     return say(key, language) if key in sentences("findings")["en"] else check
 
 
-def value_of(finding: Finding, language: str | None) -> str:
-    """The number of a finding and its limit, as they are shown; some observations have none."""
+def finding_value(finding: Finding, language: str | None) -> str:
+    """The number of a finding with its limit; an observation without a limit shows the number."""
     if finding.severity == "observation" and finding.limit == 0:
         return f"{finding.value:.3g}"
-    filled = {name: f"{getattr(finding, name):.3g}" for name in ("value", "limit")}
-    return say("finding.value", language, **filled)
-
-
-def title_of(scene: Scene) -> str:
-    """What a scene is called: its own title, or the text that its first trace is of."""
-    if scene.title:
-        return scene.title
-    stream = next(iter(scene.traces[0].streams.values()))
-    text = stream.text(0, len(stream))
-    return text if len(text) <= 80 else f"{text[:79]}…"
+    values = {name: f"{getattr(finding, name):.3g}" for name in ("value", "limit")}
+    return say("finding.value", language, **values)

@@ -1,4 +1,8 @@
-"""The functions that make a view of a trace: one for each kind of picture."""
+"""The functions that make a view of a trace, one for each kind of picture.
+
+They only choose: which site, head and token to begin with. What they return is a `View`, which
+holds the whole trace, so that a reader of a page can go to any other site, head or kind.
+"""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -9,13 +13,13 @@ from torch import Tensor
 
 from regard.errors import InputError
 from regard.types import Trace
-from regard.views.scene import Scene, build
-from regard.views.state import Place, State
-from regard.views.view import View
+from regard.views.outputs import View
+from regard.views.scene import Scene, build_scene
+from regard.views.state import MapReference, ViewState
 
 
-class Extras(TypedDict, total=False):
-    """What every view can be given besides its trace: see `heatmap`."""
+class ViewOptions(TypedDict, total=False):
+    """The keyword arguments that every view takes besides its trace; `heatmap` explains them."""
 
     title: str
     badges: Mapping[tuple[str, int], Sequence[str]]
@@ -30,27 +34,27 @@ class Extras(TypedDict, total=False):
     theme: str
 
 
-STATES = ("unit", "hide", "scale", "language", "theme")
+STATE_OPTIONS = ("unit", "hide", "scale", "language", "theme")  # the others describe the scene
 
 
-def check_extras(view: str, given: Mapping[str, Any]) -> None:
-    """Refuse what no view can be given."""
-    for name in given:
-        if name not in Extras.__annotations__:
-            raise TypeError(f"{view} got an unexpected argument {name!r}")
+def check_options(function: str, options: Mapping[str, Any]) -> None:
+    """Refuse a keyword argument that no view takes."""
+    for name in options:
+        if name not in ViewOptions.__annotations__:
+            raise TypeError(f"{function} got an unexpected argument {name!r}")
 
 
 def heatmap(
-    trace: Trace, site: str | None = None, head: int | None = None, **extras: Unpack[Extras]
+    trace: Trace, site: str | None = None, head: int | None = None, **options: Unpack[ViewOptions]
 ) -> View:
     """Queries x keys of one head of a site; without a head, the mean over heads.
 
-    Without a site it is the first one, or the first cross map of a trace that has some. An
-    aggregate that the caller gives (`aggregates={"rollout": weights}`) is a site too. `unit` is
-    piece, word or sentence; `hide` leaves out the "first" or the "special" tokens and
-    renormalises; `scale` is linear, log or row. `badges` are short texts by (site, head).
-    Of maps with more than `whole` tokens a page holds cells, and exactly the `windows`
-    (site, head, rows, columns) that are named.
+    Without a site it is `trace.default_site`, the layer that the model aligns with if that is
+    known; else the last cross map; else the first map. An aggregate that the caller gives
+    (`aggregates={"rollout": weights}`) is a site too. `unit` is piece, word or sentence; `hide`
+    leaves out the "first" or the "special" tokens and renormalises; `scale` is linear, log or row.
+    `badges` are short texts by (site, head). Of maps with more than `whole` tokens a page holds
+    cells of several tokens, and exactly the `windows` (site, head, rows, columns) that are named.
 
     >>> import torch
     >>> from regard.types import Trace
@@ -58,7 +62,7 @@ def heatmap(
     >>> heatmap(Trace.from_weights(torch.eye(3), ["我", "爱", "中国"]), head=0)
     <heatmap view of 'weights', head 0>
     """
-    return _view((trace,), extras, view="heatmap", site=site, head=head)
+    return make_view((trace,), options, view="heatmap", site=site, head=head)
 
 
 def highlight(
@@ -66,14 +70,16 @@ def highlight(
     query: int | str | None = None,
     site: str | None = None,
     head: int | None = None,
-    **extras: Unpack[Extras],
+    **options: Unpack[ViewOptions],
 ) -> View:
-    """The text itself, shaded by what a query looked at; without one, by all on average.
+    """The text of the keys, shaded by the weights of a query, or by the mean over all queries.
 
     A query is a row of the map, or the text of its token.
     """
     depth = "layer" if head is None else "head"
-    return _view((trace,), extras, view="highlight", site=site, head=head, place=query, depth=depth)
+    return make_view(
+        (trace,), options, view="highlight", site=site, head=head, place=query, depth=depth
+    )
 
 
 def flow(
@@ -83,17 +89,17 @@ def flow(
     *,
     span: str = "layers",
     threshold: float | None = None,
-    **extras: Unpack[Extras],
+    **options: Unpack[ViewOptions],
 ) -> View:
     """Lines from token to token: of one site, across "all" layers, or over decoding "time"."""
-    return _view(
-        (trace,), extras, view="flow", site=site, head=head, span=span, threshold=threshold
+    return make_view(
+        (trace,), options, view="flow", site=site, head=head, span=span, threshold=threshold
     )
 
 
-def heads(trace: Trace, **extras: Unpack[Extras]) -> View:
-    """Every head of every site as a small map, in one glance."""
-    return _view((trace,), extras, view="heads")
+def heads(trace: Trace, **options: Unpack[ViewOptions]) -> View:
+    """Every head of every site as a small map, in one overview."""
+    return make_view((trace,), options, view="heads")
 
 
 def overlay(
@@ -101,20 +107,21 @@ def overlay(
     picture: bytes | Path | str | None = None,
     site: str | None = None,
     head: int | None = None,
-    **extras: Unpack[Extras],
+    **options: Unpack[ViewOptions],
 ) -> View:
-    """Attention over patches laid over their picture, a PNG, JPEG or GIF file."""
+    """Attention over image patches laid over their picture, a PNG, JPEG or GIF file."""
     grids = [name for name, tokens in trace.streams.items() if tokens.grid is not None]
     if not grids:
         raise InputError(
             "no stream of this trace has a grid of patches; trace a model that looks at an image"
         )
     if site is None:
-        site = next((each.site for each in trace.maps if each.columns.stream in grids), None)
+        over_patches = (each.site for each in trace.maps if each.columns.stream in grids)
+        site = next(over_patches, None)
     if picture is not None:
         stream = trace[site].columns.stream if site is not None else grids[0]
-        extras["pictures"] = {**extras.get("pictures", {}), stream: picture}
-    return _view((trace,), extras, view="image", site=site, head=head)
+        options["pictures"] = {**options.get("pictures", {}), stream: picture}
+    return make_view((trace,), options, view="overlay", site=site, head=head)
 
 
 def compare(
@@ -123,8 +130,8 @@ def compare(
     site: str | None = None,
     head: int | None = None,
     *,
-    other: Place | None = None,
-    **extras: Unpack[Extras],
+    other: MapReference | None = None,
+    **options: Unpack[ViewOptions],
 ) -> View:
     """Two traces of one text side by side with their difference, or two heads of one trace.
 
@@ -135,58 +142,67 @@ def compare(
     if second is None and other is None:
         raise InputError("compare expected a second trace, or the `other` place of the same one")
     if other is None and second is not None:
-        known = [each.site for each in second.maps]
-        # two models may name their sites differently: the place in the order counts then
-        its = site if site in known or site is None else _counterpart(first, second, site)
-        other = Place(1, its, head)
-    return _view(traces, extras, view="compare", site=site, head=head, other=other)
+        known = [attention_map.site for attention_map in second.maps]
+        # Two models may name their sites differently: then the one at the same index is meant.
+        same_name = site is None or site in known
+        counterpart = site if same_name else _site_at_same_index(first, second, str(site))
+        other = MapReference(1, counterpart, head)
+    return make_view(traces, options, view="compare", site=site, head=head, other=other)
 
 
-def _counterpart(first: Trace, second: Trace, site: str) -> str | None:
-    index = [each.site for each in first.maps].index(first[site].site)
+def _site_at_same_index(first: Trace, second: Trace, site: str) -> str | None:
+    index = [attention_map.site for attention_map in first.maps].index(first[site].site)
     return second.maps[index].site if index < len(second.maps) else None
 
 
-def _view(traces: tuple[Trace, ...], extras: Extras, **state: Any) -> View:
-    given: dict[str, Any] = dict(extras)
-    check_extras(state["view"], given)
-    for name in {*STATES} & {*given}:
-        state[name] = tuple(given.pop(name)) if name == "hide" else given.pop(name)
-    scene = build(*traces, **given)
+def default_site(trace: Trace) -> str:
+    """The site that pictures show first.
+
+    It is the one that the model aligns with if that is known, else the last cross map, else the
+    first map.
+    """
+    if trace.default_site is not None:
+        return trace.default_site
+    cross = trace.of("cross")
+    return cross[-1].site if cross else trace.maps[0].site
+
+
+def make_view(traces: tuple[Trace, ...], options: ViewOptions, **state: Any) -> View:
+    """The view of some traces whose state has these fields; `state["view"]` is the kind."""
+    scene_options: dict[str, Any] = dict(options)
+    check_options(state["view"], scene_options)
+    for name in {*STATE_OPTIONS} & {*scene_options}:
+        value = scene_options.pop(name)
+        state[name] = tuple(value) if name == "hide" else value
+    scene = build_scene(*traces, **scene_options)
     if state.get("site") is None and state["view"] not in ("heads", "compare"):
-        state["site"] = _usual(scene)
+        state["site"] = default_site(traces[0])
     if isinstance(state.get("place"), str):
-        state["place"] = _row(scene, state["site"], state["place"])
-    found = State(**state)
-    _check(scene, found)
-    return View(scene, found)
+        state["place"] = row_of_token(scene, state["site"], state["place"])
+    first_state = ViewState(**state)
+    check_state(scene, first_state)
+    return View(scene, first_state)
 
 
-def _usual(scene: Scene) -> str:
-    """The site to begin with: the last cross map of a translation, else the first map."""
-    cross = [site.name for site in scene.traces[0].sites if site.kind == "cross"]
-    return cross[-1] if cross else scene.traces[0].sites[0].name
-
-
-def _row(scene: Scene, name: str, text: str) -> int:
-    """The first row whose token, word or plain text is this."""
-    traced = scene.traces[0]
-    site = traced.site(name)
+def row_of_token(scene: Scene, site_name: str, text: str) -> int:
+    """The first row of a site whose token has this text, produced tokens before those read."""
+    trace = scene.traces[0]
+    site = trace.site(site_name)
     for axis in (site.produced, site.rows):
         if axis is None:
             continue
-        stream = traced.streams[axis.stream]
-        for index, place in enumerate(axis.places):
-            if text in (stream.texts[place], stream.plain[place]):
+        stream = trace.streams[axis.stream]
+        for index, position in enumerate(axis.places):
+            if text in (stream.texts[position], stream.plain[position]):
                 return index
     raise InputError(
-        f"no row of {name!r} is {text!r}; give the text of a token, or its number from 0 to "
+        f"no row of {site_name!r} is {text!r}; give the text of a token, or its number from 0 to "
         f"{len(site.rows) - 1}"
     )
 
 
-def _check(scene: Scene, state: State) -> None:
-    """Refuse a site, head or row that is not there, before anything is drawn."""
+def check_state(scene: Scene, state: ViewState) -> None:
+    """Refuse a site, head or row that the scene does not have, before anything is drawn."""
     site = scene.trace(state.trace).site(state.site)
     if state.head is not None and state.head >= site.heads:
         raise InputError(

@@ -6,11 +6,11 @@ from typing import Any
 
 from regard.errors import InputError, RegardError
 from regard.views.captions import page_sentences
-from regard.views.code import encode
+from regard.views.encoding import encode
 from regard.views.page.html import built_front
-from regard.views.scene import Scene, Site, pack
+from regard.views.scene import Scene, SceneSite, pack_scene
 from regard.views.scene.maps import Window
-from regard.views.state import State
+from regard.views.state import ViewState
 
 try:
     import anywidget
@@ -25,16 +25,16 @@ MOST = 1 << 20  # weights of one window
 EXPORT = "\nexport default { render: regard.render };\n"
 
 
-def _sent(state: State, widget: Any) -> dict[str, Any]:
+def _sent(state: ViewState, widget: Any) -> dict[str, Any]:
     return state.to_json()
 
 
-def _received(state: Any, widget: Any) -> State:
+def _received(state: Any, widget: Any) -> ViewState:
     """What the front end says; a word that Python does not know changes nothing."""
     try:
-        return State.from_json(state)
+        return ViewState.from_json(state)
     except (RegardError, TypeError):
-        current: State = widget.state
+        current: ViewState = widget.state
         return current
 
 
@@ -48,11 +48,11 @@ class Widget(anywidget.AnyWidget):  # type: ignore[misc, unused-ignore]
     _esm = traitlets.Unicode().tag(sync=True)
     header = traitlets.Dict().tag(sync=True)
     blobs = traitlets.Bytes().tag(sync=True)
-    state = traitlets.Instance(State).tag(sync=True, to_json=_sent, from_json=_received)
+    state = traitlets.Instance(ViewState).tag(sync=True, to_json=_sent, from_json=_received)
 
-    def __init__(self, scene: Scene, state: State) -> None:
+    def __init__(self, scene: Scene, state: ViewState) -> None:
         self.scene = scene
-        packed = pack(scene)
+        packed = pack_scene(scene)
         super().__init__(
             _esm=built_front() + EXPORT,
             header={"scene": packed.header, "words": page_sentences()},
@@ -66,9 +66,9 @@ class Widget(anywidget.AnyWidget):  # type: ignore[misc, unused-ignore]
         self.state = replace(self.state, **changes)
 
     @traitlets.validate("state")
-    def _check(self, proposal: Mapping[str, Any]) -> State:
+    def _check(self, proposal: Mapping[str, Any]) -> ViewState:
         """Refuse a site or head that the scene does not have."""
-        state: State = proposal["value"]
+        state: ViewState = proposal["value"]
         site = self.scene.trace(state.trace).site(state.site)
         if state.head is not None and state.head >= site.heads:
             raise InputError(
@@ -95,7 +95,9 @@ def window(scene: Scene, asked: Mapping[str, Any]) -> bytes:
     return encode(site.maps.window(Window(head, rows, columns))[None])[0]
 
 
-def _check_window(site: Site, head: int, rows: tuple[int, ...], columns: tuple[int, ...]) -> None:
+def _check_window(
+    site: SceneSite, head: int, rows: tuple[int, ...], columns: tuple[int, ...]
+) -> None:
     inside = 0 <= head < site.heads
     for run, size in ((rows, len(site.rows)), (columns, len(site.columns))):
         inside &= len(run) == 2 and 0 <= run[0] < run[1] <= size
@@ -107,6 +109,6 @@ def _check_window(site: Site, head: int, rows: tuple[int, ...], columns: tuple[i
         )
 
 
-def widget(scene: Scene, state: State) -> Widget:
+def widget(scene: Scene, state: ViewState) -> Widget:
     """The widget of a view."""
     return Widget(scene, state)

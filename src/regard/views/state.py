@@ -1,4 +1,8 @@
-"""What is being looked at: a small frozen value, as JSON and as the hash of an address."""
+"""What a view shows at the moment: a small frozen value, as JSON and as the hash of an address.
+
+Page, notebook, figure and terminal are all drawn from a scene and a `ViewState`. FORMAT.md in the
+page's folder describes the JSON and the hash, which the front end reads and writes too.
+"""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
@@ -6,8 +10,8 @@ from typing import Any, Literal, get_args
 from urllib.parse import quote, unquote
 
 from regard.errors import InputError, UnknownNameError
+from regard.views.kinds import KINDS
 
-View = Literal["heads", "heatmap", "highlight", "flow", "image", "compare"]
 Unit = Literal["piece", "word", "sentence"]
 Scale = Literal["linear", "log", "row"]
 AxisName = Literal["row", "column"]
@@ -20,8 +24,11 @@ Label = Literal["read", "produced"]
 
 
 @dataclass(frozen=True)
-class Place:
-    """The trace, site and head that another is compared with."""
+class MapReference:
+    """A map of a scene, by its trace, site and head: what another map is compared with.
+
+    Without a site it is the first one, without a head the mean over heads.
+    """
 
     trace: int = 1
     site: str | None = None
@@ -29,15 +36,20 @@ class Place:
 
 
 @dataclass(frozen=True)
-class State:
-    """Which view of which site, head and token, and what is done to the numbers.
+class ViewState:
+    """Which kind of picture of which site, head and token, and how its numbers are processed.
 
-    >>> from regard.views.state import State
-    >>> State(view="heatmap", site="h.0", head=3, hide=("first",)).to_hash()
+    `view` is the name of a kind, `place` the row or column (by `axis`) that is pinned, `heads` the
+    heads whose lines a flow shows, `depth` over what highlighted text is averaged, `label` whether
+    rows are called by what they read or produced, `other` what a comparison compares with, and
+    `finding` the open finding of a report.
+
+    >>> from regard.views.state import ViewState
+    >>> ViewState(view="heatmap", site="h.0", head=3, hide=("first",)).to_hash()
     '#view=heatmap&site=h.0&head=3&hide=first'
     """
 
-    view: View = "heads"
+    view: str = "heads"
     trace: int = 0
     site: str | None = None
     head: int | None = None
@@ -51,7 +63,7 @@ class State:
     hide: tuple[Hidden, ...] = ()
     scale: Scale = "linear"
     threshold: float | None = None
-    other: Place | None = None
+    other: MapReference | None = None
     finding: int | None = None
     language: Language | None = None
     theme: Theme | None = None
@@ -61,9 +73,9 @@ class State:
             value = getattr(self, name)
             if value not in known and (value is not None or name not in _NULLABLE):
                 raise UnknownNameError(name, str(value), known)
-        for each in self.hide:
-            if each not in get_args(Hidden):
-                raise UnknownNameError("kind of token to hide", str(each), get_args(Hidden))
+        for hidden in self.hide:
+            if hidden not in get_args(Hidden):
+                raise UnknownNameError("kind of token to hide", str(hidden), get_args(Hidden))
         for name in ("head", "place", "finding"):
             _check_count(name, getattr(self, name))
         _check_count("trace", -1 if self.trace is None else self.trace)
@@ -71,7 +83,7 @@ class State:
             _is_number(self.threshold) and 0 <= self.threshold <= 1
         ):
             raise InputError(f"expected a threshold from 0 to 1, got {self.threshold!r}")
-        hide = tuple(each for each in get_args(Hidden) if each in self.hide)
+        hide = tuple(hidden for hidden in get_args(Hidden) if hidden in self.hide)
         object.__setattr__(self, "hide", hide)
         if self.heads is not None:
             for head in self.heads:
@@ -86,9 +98,9 @@ class State:
         return state
 
     @classmethod
-    def from_json(cls, state: Mapping[str, Any]) -> "State":
-        """The state that these JSON types say; what they leave out is as usual."""
-        known = {each.name for each in fields(cls)}
+    def from_json(cls, state: Mapping[str, Any]) -> "ViewState":
+        """The state of these JSON types; fields that are missing have their defaults."""
+        known = {field.name for field in fields(cls)}
         for name in state:
             if name not in known:
                 raise UnknownNameError("part of a state", name, sorted(known))
@@ -97,32 +109,32 @@ class State:
             if isinstance(parts.get(name), list):
                 parts[name] = tuple(parts[name])
         if parts.get("other") is not None:
-            parts["other"] = _place(parts["other"])
+            parts["other"] = _map_reference(parts["other"])
         return cls(**parts)
 
-    def to_hash(self, usual: "State | None" = None) -> str:
-        """The hash of an address, with what differs from the usual state."""
-        usual = usual or State()
-        found = [
-            f"{name}={quote(_spelled(value), safe=_SAFE)}"
+    def to_hash(self, default: "ViewState | None" = None) -> str:
+        """The hash of an address: the fields that differ from a default state."""
+        default = default or ViewState()
+        parts = [
+            f"{name}={quote(_field_text(value), safe=_SAFE)}"
             for name, value in self._items()
-            if value != getattr(usual, name)
+            if value != getattr(default, name)
         ]
-        return "#" + "&".join(found)
+        return "#" + "&".join(parts)
 
     def _items(self) -> list[tuple[str, Any]]:
-        return [(each.name, getattr(self, each.name)) for each in fields(self)]
+        return [(field.name, getattr(self, field.name)) for field in fields(self)]
 
     @classmethod
-    def from_hash(cls, text: str, usual: "State | None" = None) -> "State":
-        """The state that a hash says; what cannot be read stays as usual."""
-        state = usual or cls()
+    def from_hash(cls, text: str, default: "ViewState | None" = None) -> "ViewState":
+        """The state that a hash describes; what cannot be read stays as in the default state."""
+        state = default or cls()
         for part in text.removeprefix("#").split("&"):
             name, _, value = part.partition("=")
-            if name in _READ:
+            if name in _READERS:
                 try:
-                    found: Any = _READ[name](unquote(value)) if value or name == "hide" else None
-                    state = replace(state, **{name: found})
+                    read: Any = _READERS[name](unquote(value)) if value or name == "hide" else None
+                    state = replace(state, **{name: read})
                 except (ValueError, TypeError):
                     continue
         return state
@@ -131,7 +143,7 @@ class State:
 _SAFE = "-_.!~*'()"  # what encodeURIComponent leaves as it is
 _NULLABLE = ("label", "language", "theme")
 _CHOICES: dict[str, tuple[Any, ...]] = {
-    "view": get_args(View),
+    "view": tuple(KINDS),
     "axis": get_args(AxisName),
     "span": get_args(Span),
     "depth": get_args(Depth),
@@ -154,17 +166,17 @@ def _check_count(name: str, value: Any) -> None:
         raise InputError(f"expected a whole number of 0 and more for the {name}, got {value!r}")
 
 
-def _place(state: Any) -> Place:
+def _map_reference(state: Any) -> MapReference:
     if not isinstance(state, Mapping) or not {*state} <= {"trace", "site", "head"}:
         raise InputError(f"expected trace, site and head of the other side, got {state!r}")
-    place = Place(**state)
+    reference = MapReference(**state)
     for name in ("trace", "head"):
-        _check_count(name, getattr(place, name))
-    return place
+        _check_count(name, getattr(reference, name))
+    return reference
 
 
-def _spelled(value: Any) -> str:
-    if isinstance(value, Place):
+def _field_text(value: Any) -> str:
+    if isinstance(value, MapReference):
         head = "" if value.head is None else value.head
         return f"{value.trace},{head},{value.site or ''}"
     if isinstance(value, tuple):
@@ -172,27 +184,29 @@ def _spelled(value: Any) -> str:
     return "" if value is None else str(value)
 
 
-def _numbers(text: str) -> tuple[int, ...]:
-    return tuple(int(each) for each in text.split(","))
+def _read_numbers(text: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in text.split(","))
 
 
-def _hidden(text: str) -> tuple[str, ...]:
+def _read_hidden(text: str) -> tuple[str, ...]:
     return tuple(text.split(",")) if text else ()
 
 
-def _other(text: str) -> Place:
+def _read_other(text: str) -> MapReference:
     trace, head, site = text.split(",", 2)
-    return _place({"trace": int(trace), "site": site or None, "head": int(head) if head else None})
+    return _map_reference(
+        {"trace": int(trace), "site": site or None, "head": int(head) if head else None}
+    )
 
 
-_READ: dict[str, Any] = dict.fromkeys(_CHOICES, str) | {
+_READERS: dict[str, Any] = dict.fromkeys(_CHOICES, str) | {
     "trace": int,
     "site": str,
     "head": int,
-    "heads": _numbers,
+    "heads": _read_numbers,
     "place": int,
-    "hide": _hidden,
+    "hide": _read_hidden,
     "threshold": float,
-    "other": _other,
+    "other": _read_other,
     "finding": int,
 }

@@ -8,7 +8,7 @@ import torch
 
 from regard.types import AttentionMap, Axis, Dense, Tokens, Trace
 from regard.views import View
-from regard.views.scene import unpack
+from regard.views.scene import unpack_scene
 
 HOSTILE = (
     "</script><script>document.title='owned'</script>",
@@ -92,4 +92,4 @@ def a_captioned_picture():
 
 def caption(view, **changes):
     """What Python says of the weights as the page holds them."""
-    return View(unpack(view.packed), view.with_state(**changes).state).numbers.caption
+    return View(unpack_scene(view.packed), view.with_state(**changes).state).numbers.caption

@@ -6,7 +6,7 @@ import pytest
 
 from regard.views import heads, heatmap
 from regard.views.captions import page_sentences
-from regard.views.code import encode
+from regard.views.encoding import encode
 from regard.views.page.html import built_front
 from views.browser import scenes
 

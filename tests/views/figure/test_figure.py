@@ -1,4 +1,4 @@
-"""Figures by what is on the sheet: texts, positions and colours, not by pixels alone."""
+"""Figures by what is on the canvas: texts, positions and colours, not by pixels alone."""
 
 import importlib
 import io
@@ -17,7 +17,7 @@ from PIL import Image
 from regard.errors import FileError, InputError
 from regard.types import Tokens, Trace
 from regard.views import (
-    Place,
+    MapReference,
     colours,
     compare,
     figure,
@@ -28,8 +28,11 @@ from regard.views import (
     overlay,
     report,
 )
-from regard.views.figure import boards, columns, writing
-from regard.views.figure import heatmap as heatmap_module
+from regard.views.figure import drawing
+from regard.views.figure.canvas import cut_start, default_settings, width_in_points
+from regard.views.figure.map_panel import MapPanel
+from regard.views.kinds.flow import figure as flow_figure
+from regard.views.kinds.heatmap import figure as heatmap_figure
 from views import vectors
 
 
@@ -89,7 +92,7 @@ def test_cells_with_room_say_their_weights_in_hundredths():
 
 @pytest.mark.parametrize("length", [5, 61, 307])
 def test_labels_do_not_overlap_however_many_tokens_there_are(length):
-    with figure.sheet.settings():
+    with default_settings():
         drawn = figure.draw(*_parts(heatmap(chinese(length), head=0)), 97)
         boxes = [
             each.get_window_extent()
@@ -106,18 +109,18 @@ def _parts(view):
 
 
 def test_a_long_map_stays_square():
-    board = boards.Board(np.zeros((307, 307, 3)), *[heatmap(chinese(307)).numbers.rows] * 2)
-    wide, high = board.cell(400, 640)
+    panel = MapPanel(np.zeros((307, 307, 3)), *[heatmap(chinese(307)).numbers.rows] * 2)
+    wide, high = panel.cell_size(400, 640)
     assert wide == high
 
 
-def test_highlighted_words_are_in_their_order_and_inside_the_sheet():
+def test_highlighted_words_are_in_their_order_and_inside_the_canvas():
     view = highlight(chinese(307), 11)
     shown = [each for each in texts(view, "single") if each.get_fontsize() == 9]
     assert "".join(each.get_text() for each in shown) == "".join(
         each.text for each in view.numbers.words
     )
-    assert max(each.get_position()[0] for each in shown) < columns.points_of("single") - 9
+    assert max(each.get_position()[0] for each in shown) < width_in_points("single") - 9
 
 
 def test_the_words_of_most_weight_are_listed_with_their_percents():
@@ -159,7 +162,7 @@ def test_a_flow_across_layers_numbers_its_layers_from_the_input():
 
 def test_where_labels_would_overlap_the_heaviest_lines_keep_theirs():
     heights = {row: 2.0 * row for row in range(100)}
-    chosen = figure.flow._chosen(heights, {3: 0.9, 4: 0.5, 50: 0.1})
+    chosen = flow_figure._labels_without_overlap(heights, {3: 0.9, 4: 0.5, 50: 0.1})
     assert chosen == [3, 50]
 
 
@@ -175,8 +178,8 @@ def test_of_a_long_text_only_the_tokens_that_lines_meet_stand_beside_the_flow():
 
 
 def test_the_ends_of_titles_tell_two_heads_apart():
-    assert figure.sheet.cut_front("encoder.layer.2.attention, head 3.", 7, 60).endswith("head 3.")
-    assert figure.sheet.cut_front("short", 7, 60) == "short"
+    assert cut_start("encoder.layer.2.attention, head 3.", 7, 60).endswith("head 3.")
+    assert cut_start("short", 7, 60) == "short"
 
 
 def test_a_frame_around_a_thin_row_leaves_it_to_be_seen():
@@ -208,7 +211,9 @@ def test_a_picture_that_cannot_be_read_is_refused():
 
 
 def test_a_comparison_shows_both_maps_in_one_scale_and_their_difference():
-    view = compare(vectors.a_trace(), site="encoder.0", head=0, other=Place(0, "encoder.1", 1))
+    view = compare(
+        vectors.a_trace(), site="encoder.0", head=0, other=MapReference(0, "encoder.1", 1)
+    )
     shown, (first, second, _, difference, _) = view.numbers, images(view)
     largest = max(shown.first.max(), shown.second.max())
     assert (first == colours.light(shown.first / largest)).all()
@@ -225,7 +230,7 @@ def test_a_figure_is_as_wide_as_its_column(width, inches):
 @pytest.mark.parametrize("width", ["triple", 7, 4000, None])
 def test_another_width_is_refused(width, unchecked):
     with pytest.raises(InputError, match=r"expected a width of 'single', 'double' or 40 to 420"):
-        columns.points_of(width)
+        width_in_points(width)
 
 
 def test_text_is_text_in_svg_and_its_glyphs_travel_with_it(tmp_path):
@@ -268,7 +273,7 @@ def test_a_failure_leaves_what_was_there(tmp_path, monkeypatch):
     def full(*anything):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(writing, "with_fonts", full)
+    monkeypatch.setattr(drawing, "embed_fonts", full)
     with pytest.raises(FileError, match=r"cannot write .*x.svg: No space left"):
         heatmap(chinese(), head=1).save(path)
     assert path.read_text() == "before"
@@ -298,7 +303,7 @@ def test_without_matplotlib_one_sentence_says_what_to_install(monkeypatch):
 def frames(view) -> list[tuple[float, ...]]:
     """The frames around rows and columns that are marked."""
     drawn = figure.draw(view.scene, view.state, "double")
-    wanted = matplotlib.colors.to_rgba(heatmap_module.MARK)
+    wanted = matplotlib.colors.to_rgba(heatmap_figure.FRAME_COLOUR)
     return [each.get_bbox().bounds for each in drawn.axes[0].patches if each.get_ec() == wanted]
 
 

@@ -5,7 +5,7 @@ import pytest
 from fontTools.ttLib import TTFont
 
 from regard.views.figure import fonts
-from regard.views.figure.fonts import drawable, face_of, properties
+from regard.views.figure.fonts import drawable_text, face_of, font_properties
 
 
 def hanzi(code: str, first: int, last: int) -> str:
@@ -26,7 +26,7 @@ def hanzi(code: str, first: int, last: int) -> str:
 )
 def test_the_packaged_font_has_the_characters(characters):
     assert len(characters) > 15
-    assert {face_of(each).family for each in characters} == {fonts.OURS}
+    assert {face_of(each).family for each in characters} == {fonts.PACKAGED_FAMILY}
 
 
 def test_the_packaged_font_is_small_and_its_licence_lies_beside_it():
@@ -37,33 +37,38 @@ def test_the_packaged_font_is_small_and_its_licence_lies_beside_it():
 
 
 def test_what_no_font_has_is_spelled_not_boxed():
-    assert drawable("a\ue0ff\U0010fffe") == "aU+E0FFU+10FFFE"
+    assert drawable_text("a\ue0ff\U0010fffe") == "aU+E0FFU+10FFFE"
 
 
 def test_controls_and_line_breaks_are_spelled():
-    assert drawable("\n\t\x12\ud800") == "\\n\\tU+0012U+D800"
+    assert drawable_text("\n\t\x12\ud800") == "\\n\\tU+0012U+D800"
 
 
 def test_a_selector_of_pictures_leaves_nothing_behind():
-    assert drawable("→\ufe0f") == "→"
+    assert drawable_text("→\ufe0f") == "→"
 
 
 def test_each_font_is_asked_for_only_if_a_character_needs_it():
-    assert properties("爱 love", 7).get_family() == [fonts.OURS, fonts.THEIRS]
-    assert face_of("ע").family != fonts.OURS
+    assert font_properties("爱 love", 7).get_family() == [
+        fonts.PACKAGED_FAMILY,
+        fonts.MATPLOTLIB_FAMILY,
+    ]
+    assert face_of("ע").family != fonts.PACKAGED_FAMILY
 
 
 def test_a_font_without_outlines_is_passed_over(tmp_path):
     broken = tmp_path / "broken.ttf"
     broken.write_bytes(b"no font")
-    assert fonts._system(broken, 0, "Broken") is None
+    assert fonts._system_face(broken, 0, "Broken") is None
 
 
 def test_a_font_of_the_system_is_found_for_what_ours_lacks(monkeypatch):
-    dejavu = fonts._packaged()[1]
+    dejavu = fonts._packaged_faces()[1]
     system = fonts.Face("System Sans", dejavu.path, 0, frozenset({0xE123}))
-    monkeypatch.setattr(fonts, "_entries", lambda: matplotlib.font_manager.fontManager.ttflist[:1])
-    monkeypatch.setattr(fonts, "_system", lambda *place: system)
+    monkeypatch.setattr(
+        fonts, "_system_fonts", lambda: matplotlib.font_manager.fontManager.ttflist[:1]
+    )
+    monkeypatch.setattr(fonts, "_system_face", lambda *place: system)
     assert fonts.face_of.__wrapped__("\ue123") is system
 
 

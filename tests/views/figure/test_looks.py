@@ -9,7 +9,17 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from regard.views import Place, compare, figure, flow, heads, heatmap, highlight, overlay, report
+from regard.views import (
+    MapReference,
+    compare,
+    figure,
+    flow,
+    heads,
+    heatmap,
+    highlight,
+    overlay,
+    report,
+)
 from views import vectors
 from views.browser import scenes
 
@@ -20,7 +30,7 @@ SMALL = 40  # dots per inch
 
 @cache
 def views() -> dict:
-    trace, other = scenes.a_trace(), Place(0, "layer.1", 2)
+    trace, other = scenes.a_trace(), MapReference(0, "layer.1", 2)
     return {
         "heatmap": heatmap(trace, "layer.1", 1, hide=["special"]),
         "heatmap-zh-log": heatmap(trace, "layer.1", unit="word", scale="log", language="zh"),
@@ -29,7 +39,7 @@ def views() -> dict:
         "flow-all": flow(trace, "layer.0", span="all"),
         "heads": heads(trace, badges={("layer.1", 2): ["sink"]}),
         "compare": compare(trace, site="layer.0", head=0, other=other),
-        "image": overlay(scenes.a_captioned_picture(), scenes.a_picture()).with_state(place=1),
+        "overlay": overlay(scenes.a_captioned_picture(), scenes.a_picture()).with_state(place=1),
         "report": report(vectors.a_trace(), vectors.findings()[:1]),
     }
 

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.segment import Segment
 
 from regard.types import Tokens, Trace
-from regard.views import Place, colours, compare, flow, heads, heatmap, highlight, overlay
+from regard.views import MapReference, colours, compare, flow, heads, heatmap, highlight, overlay
 from views import vectors
 
 WIDTHS = [40, 80, 200]
@@ -46,9 +46,9 @@ def every_view(language: str = "en") -> dict:
         "time": flow(trace, "cross.0", span="time", **extras),
         "heads": heads(trace, badges={("encoder.0", 1): ["沉"]}, **extras),
         "many": heads(long(17), **extras),
-        "image": overlay(patched(), head=1, **extras),
+        "overlay": overlay(patched(), head=1, **extras),
         "compare": compare(
-            trace, site="encoder.0", head=0, other=Place(0, "encoder.1", 1), **extras
+            trace, site="encoder.0", head=0, other=MapReference(0, "encoder.1", 1), **extras
         ),
     }
 
@@ -124,11 +124,11 @@ def test_a_long_map_shows_the_largest_of_each_part(width):
 
 
 def test_a_part_is_as_strong_as_its_strongest_cell():
-    from regard.views.terminal.blocks import largest
+    from regard.views.terminal.layout import max_pool
 
     shades = np.zeros((5, 7), np.float32)
     shades[3, 6], shades[0, 1] = 0.7, 0.2
-    assert np.allclose(largest(shades, 2, 3), [[0.2, 0, 0], [0, 0, 0.7], [0, 0, 0]])
+    assert np.allclose(max_pool(shades, 2, 3), [[0.2, 0, 0], [0, 0, 0.7], [0, 0, 0]])
 
 
 def test_labels_of_narrow_columns_stand_upright():

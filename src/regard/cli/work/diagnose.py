@@ -25,8 +25,8 @@ from regard.tracing import capture
 from regard.types import Trace
 from regard.types.finding import SEVERITIES, Finding
 from regard.views import report
-from regard.views.captions import spoken
-from regard.views.wrapping import wrapped
+from regard.views.captions import finding_text
+from regard.views.wrapping import wrap_text
 
 _BATCH = 16  # texts that are read together; what is written is written one by one
 _FIRST = 2  # findings of one check that are told without --all
@@ -182,8 +182,8 @@ def _print_short(findings: Sequence[Finding], console: Console, lang: str) -> No
     """The first sentences alone; that there are none is a sentence, too."""
     for each in findings[:_SHORT]:
         severity = say(f"severity.{each.severity}", lang)
-        line = say("finding.named", lang, name=severity, text=spoken(each, lang).sentence)
-        for part in wrapped(line, console.width, cell_len):
+        line = say("finding.named", lang, name=severity, text=finding_text(each, lang).sentence)
+        for part in wrap_text(line, console.width, cell_len):
             console.print(part, markup=False, highlight=False, no_wrap=True)
     if not findings:
         console.print(say("report.none", lang), markup=False, highlight=False)

@@ -30,7 +30,7 @@ def run(text: str | None, model: str | None, trace: Path | None, **asked: Any) -
         trace, text = Path(text), None
     seen = looked(text, model, asked) if trace is None else saved(text, model, trace, asked)
     wish = Wish(*(asked[name] for name in ("view", "layer", "head", "query", "lang")))
-    view = draw(seen.trace, wish, seen.picture, seen.usual_layer)
+    view = draw(seen.trace, wish, seen.picture)
     if out is not None:
         _write(seen.trace, view, out)
     if asked["as_json"]:

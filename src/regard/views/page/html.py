@@ -15,9 +15,9 @@ from regard.errors import FileError
 from regard.files import atomic_file
 from regard.text import LANGUAGES, say
 from regard.views.captions import page_sentences
-from regard.views.page.characters import Characters
-from regard.views.scene import Packed
-from regard.views.state import State
+from regard.views.page.utf16 import Characters
+from regard.views.scene import PackedScene
+from regard.views.state import ViewState
 
 PART = 1 << 21  # bytes of blobs in one element, about: each can be read when it is parsed
 BOM = b"\xff\xfe"
@@ -45,7 +45,7 @@ _ESCAPED = re.compile(r"[<\ud800-\udfff\ufeff\ufffe\uffff]")
 END = "</body>\n</html>\n"
 
 
-def page(packed: Packed, state: State, *, front: str | None = None) -> Iterator[bytes]:
+def page(packed: PackedScene, state: ViewState, *, front: str | None = None) -> Iterator[bytes]:
     """The bytes of the page, piece by piece; `front` is the script, the built one if None."""
     front = built_front() if front is None else _checked(front)
     parts = _parts(packed, first_blobs(packed.header, state))
@@ -66,7 +66,9 @@ def page(packed: Packed, state: State, *, front: str | None = None) -> Iterator[
     yield END.encode("utf-16-le")
 
 
-def write_page(path: Path, packed: Packed, state: State, *, front: str | None = None) -> None:
+def write_page(
+    path: Path, packed: PackedScene, state: ViewState, *, front: str | None = None
+) -> None:
     """Write the page whole or not at all: a failure leaves the file that was there."""
     pieces = page(packed, state, front=front)
     with (
@@ -76,7 +78,7 @@ def write_page(path: Path, packed: Packed, state: State, *, front: str | None = 
         file.writelines(pieces)
 
 
-def first_blobs(header: dict[str, Any], state: State) -> list[int]:
+def first_blobs(header: dict[str, Any], state: ViewState) -> list[int]:
     """The blobs that the first picture of a state is drawn from."""
     trace = header["traces"][state.trace]
     if state.view == "heads":
@@ -87,7 +89,7 @@ def first_blobs(header: dict[str, Any], state: State) -> list[int]:
     return found + [each["blob"] for each in trace["pictures"].values()]
 
 
-def _parts(packed: Packed, first: Sequence[int]) -> list[list[int]]:
+def _parts(packed: PackedScene, first: Sequence[int]) -> list[list[int]]:
     """The blobs in parts: what is needed first, then the others in their order."""
     parts, size = [list(first), []], 0
     for blob in range(len(packed.blobs)):
@@ -112,10 +114,10 @@ def _places(texts: Sequence[Characters], parts: list[list[int]]) -> list[list[in
     return places
 
 
-def _start(header: dict[str, Any], state: State, front: str) -> str:
+def _start(header: dict[str, Any], state: ViewState, front: str) -> str:
     language = state.language or "en"
     digest = base64.b64encode(hashlib.sha256(front.encode()).digest()).decode()
-    both = " ".join(say("page.noscript", each) for each in LANGUAGES)
+    both = " ".join(say("page.noscript", spoken) for spoken in LANGUAGES)
     return START.format(
         language="zh-Hans" if language == "zh" else "en",
         policy=html.escape(POLICY.format(hash=digest)),

@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from difflib import SequenceMatcher
 from itertools import accumulate
 
-from regard.views.scene.streams import Stream
-from regard.views.scene.values import Traced
+from regard.views.scene.streams import TokenStream
+from regard.views.scene.values import SceneTrace
 
 Groups = tuple[tuple[int, int, int, int], ...]
 
 
-def aligned(first: Traced, second: Traced) -> Mapping[tuple[str, str], Groups]:
+def align_traces(first: SceneTrace, second: SceneTrace) -> Mapping[tuple[str, str], Groups]:
     """The alignment of each pair of streams that are rows, or columns, of both traces' sites."""
     sides = [
         {(site.rows.stream, site.columns.stream) for site in each.sites} for each in (first, second)
@@ -19,11 +19,12 @@ def aligned(first: Traced, second: Traced) -> Mapping[tuple[str, str], Groups]:
         pair for mine in sides[0] for other in sides[1] for pair in zip(mine, other, strict=True)
     }
     return {
-        (one, two): groups(first.streams[one], second.streams[two]) for one, two in sorted(pairs)
+        (one, two): align_streams(first.streams[one], second.streams[two])
+        for one, two in sorted(pairs)
     }
 
 
-def groups(first: Stream, second: Stream) -> Groups:
+def align_streams(first: TokenStream, second: TokenStream) -> Groups:
     """Runs of tokens [a0, a1) and [b0, b1) that spell the same words, in their order.
 
     Where the texts differ, what lies between words that agree stands together.
@@ -45,13 +46,13 @@ def groups(first: Stream, second: Stream) -> Groups:
 Words = list[tuple[str, int, int]]
 
 
-def _words(stream: Stream) -> Words:
+def _words(stream: TokenStream) -> Words:
     ends = (*stream.words[1:], len(stream))
     spans = zip(stream.words, ends, strict=True)
     return [(_spelled(stream, start, stop), start, stop) for start, stop in spans]
 
 
-def _spelled(stream: Stream, start: int, stop: int) -> str:
+def _spelled(stream: TokenStream, start: int, stop: int) -> str:
     """A word without case and spaces; special tokens are called differently, and are all alike."""
     if start in stream.special:
         return "\0"

@@ -11,17 +11,18 @@ from torch import Tensor
 
 from regard.errors import FileError, InputError, ShapeError, UnknownNameError
 from regard.types import AttentionMap, Axis, Dense, Trace
-from regard.views.scene.alignment import aligned
-from regard.views.scene.maps import WHOLE, Seen, Window
-from regard.views.scene.streams import Stream
-from regard.views.scene.values import Picture, Scene, Site, Traced
+from regard.views.kind import EXACT_TOKENS
+from regard.views.scene.alignment import align_traces
+from regard.views.scene.maps import TraceMaps, Window
+from regard.views.scene.streams import TokenStream
+from regard.views.scene.values import Picture, Scene, SceneSite, SceneTrace
 
 Badges = Mapping[tuple[str, int], Sequence[str]]
 MORE = "regard.heatmap(trace, site=…, windows=[(site, head, rows, columns)]).save(…)"
 _PICTURES = {b"\x89PNG": "image/png", b"\xff\xd8\xff": "image/jpeg", b"GIF8": "image/gif"}
 
 
-def build(
+def build_scene(
     *traces: Trace,
     names: Sequence[str] = (),
     title: str = "",
@@ -29,7 +30,7 @@ def build(
     aggregates: Mapping[str, Tensor | NDArray[Any]] | None = None,
     windows: Sequence[tuple[str, int, range, range]] = (),
     pictures: Mapping[str, bytes | Path | str] | None = None,
-    whole: int = WHOLE,
+    whole: int = EXACT_TOKENS,
 ) -> Scene:
     """The scene of one trace, or of two to compare.
 
@@ -45,7 +46,7 @@ def build(
         name = names[index] if index < len(names) else ""
         found.append(_traced(trace, name, whole, *(extras if index == 0 else ({}, {}, (), {}))))
     long = any(site.long for each in found for site in each.sites)
-    pairs = aligned(found[0], found[1]) if len(found) > 1 else None
+    pairs = align_traces(found[0], found[1]) if len(found) > 1 else None
     return Scene(tuple(found), title, pairs, MORE if long else None)
 
 
@@ -72,7 +73,7 @@ def _traced(
     aggregates: Mapping[str, Tensor | NDArray[Any]],
     windows: Sequence[tuple[str, int, range, range]],
     pictures: Mapping[str, bytes | Path | str],
-) -> Traced:
+) -> SceneTrace:
     known = {each.site: each for each in trace.maps}
     for site in [site for site, _ in badges] + [site for site, *_ in windows]:
         if site not in known:
@@ -88,22 +89,22 @@ def _traced(
         sites.append(_site(each, whole, layers[each.kind], badges, chosen))
         layers[each.kind] += 1
     sites += [_aggregate(trace, *pair, whole) for pair in aggregates.items()]
-    streams = {each: Stream.of(tokens) for each, tokens in trace.streams.items()}
+    streams = {each: TokenStream.of(tokens) for each, tokens in trace.streams.items()}
     images = {each: _picture(trace, each, data) for each, data in pictures.items()}
-    return Traced(name, streams, tuple(sites), images, trace.gaps)
+    return SceneTrace(name, streams, tuple(sites), images, trace.gaps)
 
 
 def _site(
     each: AttentionMap, whole: int, layer: int, badges: Badges, windows: tuple[Window, ...]
-) -> Site:
+) -> SceneSite:
     texts = tuple(tuple(badges.get((each.site, head), ())) for head in range(each.heads))
-    return Site(
+    return SceneSite(
         each.site,
         each.kind,
         each.rows,
         each.columns,
         each.heads,
-        Seen(each, whole),
+        TraceMaps(each, whole),
         each.produced,
         each.head_numbers,
         texts if any(texts) else None,
@@ -125,7 +126,7 @@ def _window(each: AttentionMap, head: int, rows: range, columns: range) -> Windo
     return Window(head, (rows.start, rows.stop), (columns.start, columns.stop))
 
 
-def _aggregate(trace: Trace, name: str, weights: Tensor | NDArray[Any], whole: int) -> Site:
+def _aggregate(trace: Trace, name: str, weights: Tensor | NDArray[Any], whole: int) -> SceneSite:
     """An aggregate has the rows and columns of the first map that is as large."""
     found = torch.as_tensor(weights)
     if found.dim() != 2:
@@ -137,7 +138,7 @@ def _aggregate(trace: Trace, name: str, weights: Tensor | NDArray[Any], whole: i
             raise InputError(f"the aggregate {name!r} is named as a site is; give it another name")
         if each.shape[1:] == tuple(found.shape):
             seen = AttentionMap(name, each.kind, each.rows, each.columns, Dense(found[None]))
-            return Site(name, "aggregate", each.rows, each.columns, 1, Seen(seen, whole))
+            return SceneSite(name, "aggregate", each.rows, each.columns, 1, TraceMaps(seen, whole))
     sizes = sorted({each.shape[1:] for each in trace.maps})
     raise ShapeError(
         f"the aggregate {name!r} has {tuple(found.shape)} rows and columns, and no map of this "

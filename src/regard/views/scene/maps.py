@@ -11,12 +11,12 @@ from torch import Tensor
 
 from regard.errors import InputError, NotFiniteError
 from regard.types import AttentionMap, Dense, Recomputable, Summary
-from regard.views.code import Scores, decode
+from regard.views.encoding import Scores, decode
+from regard.views.kind import EXACT_TOKENS
 
 Floats = NDArray[np.float32]
 Bytes = NDArray[np.uint8]
 
-WHOLE = 1024  # tokens on a side up to which every weight is shown
 CELLS = 512  # cells on a side of a longer map
 THUMB = 32  # cells on a side of a thumbnail
 
@@ -30,10 +30,12 @@ class Window:
     columns: tuple[int, int]
 
 
-class Seen:
+class TraceMaps:
     """The maps of a trace's site, read when they are asked for."""
 
-    def __init__(self, seen: AttentionMap, whole: int = WHOLE, *, mended: bool = False) -> None:
+    def __init__(
+        self, seen: AttentionMap, whole: int = EXACT_TOKENS, *, mended: bool = False
+    ) -> None:
         if isinstance(seen.source, Summary) and seen.atlas is None:
             raise InputError(
                 f"the map of {seen.site!r} keeps neither weights nor an atlas; watch again with "
@@ -44,12 +46,12 @@ class Seen:
         self._whole = whole
         self.mended = mended
 
-    def mend(self) -> "Seen":
+    def mend(self) -> "TraceMaps":
         """The same maps, where weights that are no numbers are shown as none; a caption says so.
 
         A report must be able to show what is wrong.
         """
-        return self if _is_sound(self._seen) else Seen(self._seen, self._whole, mended=True)
+        return self if _is_sound(self._seen) else TraceMaps(self._seen, self._whole, mended=True)
 
     @property
     def cells(self) -> tuple[int, int]:
@@ -105,7 +107,7 @@ class Seen:
         return found
 
 
-class Read:
+class StoredMaps:
     """The maps of a site of a scene that was saved, decoded when they are asked for."""
 
     def __init__(self, site: Mapping[str, Any], blobs: Sequence[bytes]) -> None:
@@ -116,7 +118,7 @@ class Read:
         """Whether some weights were no numbers, and are shown as none."""
         return bool(self._site.get("mended"))
 
-    def mend(self) -> "Read":
+    def mend(self) -> "StoredMaps":
         """They were sound when they were coded, or mended then."""
         return self
 
@@ -151,7 +153,7 @@ class Read:
         )
 
 
-Maps = Seen | Read
+Maps = TraceMaps | StoredMaps
 
 
 def thumbnails(levels: Bytes, size: tuple[int, int]) -> Bytes:

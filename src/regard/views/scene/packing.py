@@ -13,12 +13,12 @@ from torch.nn import functional as F
 
 from regard.errors import FileError
 from regard.types import Axis, Gap
-from regard.views.code import SMALL, Cells, by_level, byte_levels, encode
+from regard.views.encoding import SMALL, Cells, by_level, byte_levels, encode
 from regard.views.scene.build import axis_runs
 from regard.views.scene.findings import packed_finding, unpacked_finding
-from regard.views.scene.maps import Floats, Read, Window, thumbnails
-from regard.views.scene.streams import Stream
-from regard.views.scene.values import Picture, Scene, Site, Traced
+from regard.views.scene.maps import Floats, StoredMaps, Window, thumbnails
+from regard.views.scene.streams import TokenStream
+from regard.views.scene.values import Picture, Scene, SceneSite, SceneTrace
 
 FORMAT, VERSION = "regard scene", 1
 TOGETHER = 1 << 17  # weights of heads that are computed at once
@@ -28,14 +28,14 @@ Json = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Packed:
+class PackedScene:
     """The header of a scene, and the blobs that it names by their places."""
 
     header: Json
     blobs: tuple[bytes, ...]
 
 
-def pack(scene: Scene) -> Packed:
+def pack_scene(scene: Scene) -> PackedScene:
     """The scene as plain data: every head is coded, as many at a time as there are cores."""
     with _workers(scene) as pool:
         packing = _Packing(pool, scene)
@@ -53,10 +53,10 @@ def pack(scene: Scene) -> Packed:
         "findings": None if scene.findings is None else [*map(packed_finding, scene.findings)],
         "blobs": [len(blob) for blob in packing.blobs],
     }
-    return Packed(header, tuple(packing.blobs))
+    return PackedScene(header, tuple(packing.blobs))
 
 
-def unpack(packed: Packed) -> Scene:
+def unpack_scene(packed: PackedScene) -> Scene:
     """The scene that was packed; its maps are decoded when they are looked at."""
     header = packed.header
     if header.get("format") != FORMAT or header.get("version") != VERSION:
@@ -124,7 +124,7 @@ class _Packing:
         self.blobs.append(blob)
         return len(self.blobs) - 1
 
-    def traced(self, each: Traced) -> Json:
+    def traced(self, each: SceneTrace) -> Json:
         pictures = {
             stream: {"type": picture.type, "blob": self.add(picture.data)}
             for stream, picture in each.pictures.items()
@@ -137,7 +137,7 @@ class _Packing:
             "gaps": [{"site": gap.site, "reason": gap.reason} for gap in each.gaps],
         }
 
-    def site(self, site: Site) -> Json:
+    def site(self, site: SceneSite) -> Json:
         heads = [each for run in self.coded[site] for each in run.result()]
         thumbs = _deflated(b"".join(each.thumb for each in heads))
         return {
@@ -158,14 +158,14 @@ class _Packing:
             "thumbs": {"blob": self.add(thumbs), "size": list(site.thumb)},
         }
 
-    def largest(self, site: Site, heads: Sequence["_Coded"]) -> Json | None:
+    def largest(self, site: SceneSite, heads: Sequence["_Coded"]) -> Json | None:
         if not site.long:
             return None
         side = _joined_cells(site)
         cells = [each * side for each in site.maps.cells]
         return {"cells": cells, "maps": [self.add(each.largest) for each in heads]}
 
-    def window(self, site: Site, window: Window) -> Json:
+    def window(self, site: SceneSite, window: Window) -> Json:
         return {
             "head": window.head,
             "rows": list(window.rows),
@@ -181,14 +181,14 @@ class _Coded:
     thumb: bytes
 
 
-def _runs(site: Site) -> list[range]:
+def _runs(site: SceneSite) -> list[range]:
     """Heads that are computed together: small maps all at once, large ones one by one."""
     many = max(1, TOGETHER // (len(site.rows) * len(site.columns)))
     starts = range(0, site.heads, many)
     return [range(start, min(start + many, site.heads)) for start in starts]
 
 
-def _coded(site: Site, heads: range) -> list[_Coded]:
+def _coded(site: SceneSite, heads: range) -> list[_Coded]:
     means, largest = site.maps.pooled(heads)
     others = [b""] * len(heads)
     if means[0].size < SMALL and not site.long:
@@ -203,7 +203,7 @@ def _coded(site: Site, heads: range) -> list[_Coded]:
     return [_Coded(*each) for each in zip(coded, others, small, strict=True)]
 
 
-def _joined_cells(site: Site) -> int:
+def _joined_cells(site: SceneSite) -> int:
     """How many cells on a side the largest weights are of: they cost most, and need less detail."""
     return 2 if max(len(site.rows), len(site.columns)) > DETAIL * site.maps.cells[0] else 1
 
@@ -224,7 +224,7 @@ def _axis(axis: Axis) -> Json:
     return {"stream": axis.stream, "runs": axis_runs(axis)}
 
 
-def _stream(stream: Stream) -> Json:
+def _stream(stream: TokenStream) -> Json:
     return {
         "texts": list(stream.texts),
         "plain": None if stream.plain == stream.texts else list(stream.plain),
@@ -237,8 +237,8 @@ def _stream(stream: Stream) -> Json:
     }
 
 
-def _unpacked_trace(state: Json, blobs: Sequence[bytes]) -> Traced:
-    return Traced(
+def _unpacked_trace(state: Json, blobs: Sequence[bytes]) -> SceneTrace:
+    return SceneTrace(
         state["name"],
         {name: _unpacked_stream(each) for name, each in state["streams"].items()},
         tuple(_unpacked_site(each, blobs) for each in state["sites"]),
@@ -250,9 +250,9 @@ def _unpacked_trace(state: Json, blobs: Sequence[bytes]) -> Traced:
     )
 
 
-def _unpacked_stream(state: Json) -> Stream:
+def _unpacked_stream(state: Json) -> TokenStream:
     texts = tuple(state["texts"])
-    return Stream(
+    return TokenStream(
         texts,
         texts if state["plain"] is None else tuple(state["plain"]),
         tuple(each == "1" for each in state["spaced"]),
@@ -264,15 +264,15 @@ def _unpacked_stream(state: Json) -> Stream:
     )
 
 
-def _unpacked_site(state: Json, blobs: Sequence[bytes]) -> Site:
+def _unpacked_site(state: Json, blobs: Sequence[bytes]) -> SceneSite:
     numbers, badges = state["numbers"], state["badges"]
-    return Site(
+    return SceneSite(
         state["name"],
         state["kind"],
         _unpacked_axis(state["rows"]),
         _unpacked_axis(state["columns"]),
         state["heads"],
-        Read(state, blobs),
+        StoredMaps(state, blobs),
         None if state["produced"] is None else _unpacked_axis(state["produced"]),
         None if numbers is None else tuple(numbers),
         None if badges is None else tuple(map(tuple, badges)),
@@ -289,7 +289,7 @@ def _unpacked_axis(state: Mapping[str, Any]) -> Axis:
     return Axis(state["stream"], places)
 
 
-def thumbs_of(packed: Packed, site: Json) -> np.ndarray[Any, np.dtype[np.uint8]]:
+def thumbs_of(packed: PackedScene, site: Json) -> np.ndarray[Any, np.dtype[np.uint8]]:
     """The thumbnails of a packed site as levels: head, height, width."""
     data = zlib.decompress(packed.blobs[site["thumbs"]["blob"]], wbits=-15)
     return np.frombuffer(data, np.uint8).reshape(site["heads"], *site["thumbs"]["size"])

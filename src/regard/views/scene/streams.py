@@ -15,7 +15,7 @@ _ENDS = re.compile(r"(?:[.!?…]+[\"'”’)\]»]*|[。！？!?]+[”’」』�
 
 
 @dataclass(frozen=True)
-class Stream:
+class TokenStream:
     """The tokens of one stream, and which of them are a word or a sentence together.
 
     `texts` are those of the tokenizer but for its ▁, which says what `spaced` says: white space
@@ -33,7 +33,7 @@ class Stream:
     grid: tuple[int, int] | None = None
 
     @classmethod
-    def of(cls, tokens: Tokens) -> "Stream":
+    def of(cls, tokens: Tokens) -> "TokenStream":
         """The stream of a trace's tokens."""
         special = tokens.special or (False,) * len(tokens)
         starts = _word_starts(tokens, special)

@@ -10,13 +10,13 @@ from regard.errors import InputError, UnknownNameError
 from regard.types import Axis, Gap
 from regard.types.finding import Finding
 from regard.views.scene.maps import THUMB, Floats, Maps, Window
-from regard.views.scene.streams import Stream
+from regard.views.scene.streams import TokenStream
 
 HELD = 1 << 28  # bytes of maps that are kept when they have been looked at
 
 
 @dataclass(frozen=True, eq=False)
-class Site:
+class SceneSite:
     """The maps of one site with their rows and columns; an aggregate is a site of one head."""
 
     name: str
@@ -54,16 +54,16 @@ class Picture:
 
 
 @dataclass(frozen=True, eq=False)
-class Traced:
+class SceneTrace:
     """One trace of a scene."""
 
     name: str
-    streams: Mapping[str, Stream]
-    sites: tuple[Site, ...]
+    streams: Mapping[str, TokenStream]
+    sites: tuple[SceneSite, ...]
     pictures: Mapping[str, Picture] = field(default_factory=dict)
     gaps: tuple[Gap, ...] = ()
 
-    def site(self, name: str | None) -> Site:
+    def site(self, name: str | None) -> SceneSite:
         """The site of this name; without one, the first."""
         if name is None:
             return self.sites[0]
@@ -81,14 +81,14 @@ class Scene:
     the trace of this scene that shows them.
     """
 
-    traces: tuple[Traced, ...]
+    traces: tuple[SceneTrace, ...]
     title: str = ""
     alignments: Mapping[tuple[str, str], tuple[tuple[int, int, int, int], ...]] | None = None
     more: str | None = None
     findings: tuple[Finding, ...] | None = None
     _held: "OrderedDict[tuple[int, str, int], Floats]" = field(default_factory=OrderedDict)
 
-    def trace(self, index: int) -> Traced:
+    def trace(self, index: int) -> SceneTrace:
         """The trace of this number."""
         if not 0 <= index < len(self.traces):
             raise InputError(
@@ -111,13 +111,13 @@ class Scene:
         return self._held[key]
 
 
-def _mean(site: Site) -> Floats:
+def _mean(site: SceneSite) -> Floats:
     total = _one(site, 0).astype(np.float64)
     for head in range(1, site.heads):
         total += _one(site, head)
     return (total / site.heads).astype(np.float32)
 
 
-def _one(site: Site, head: int) -> Floats:
+def _one(site: SceneSite, head: int) -> Floats:
     found: Floats = site.maps.pooled(range(head, head + 1))[0][0]
     return found

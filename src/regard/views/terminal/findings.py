@@ -8,85 +8,96 @@ from rich.text import Text
 
 from regard.text import say
 from regard.types.finding import SEVERITIES, Finding
-from regard.views.captions import check_said, join_sentences, place_said, spoken, value_of
+from regard.views.captions import check_label, finding_text, finding_value, site_sentence
 from regard.views.scene import Scene
-from regard.views.state import State
-from regard.views.terminal.ink import Ink
-from regard.views.wrapping import wrapped
+from regard.views.state import ViewState
+from regard.views.terminal.style import TerminalStyle
+from regard.views.wrapping import wrap_text
 
 SIGNS = {"bug": "■", "warning": "▲", "observation": "○"}
-PLAIN = {"bug": "!", "warning": "*", "observation": "-"}
+ASCII_SIGNS = {"bug": "!", "warning": "*", "observation": "-"}
 COLOURS = {"bug": "red", "warning": "yellow", "observation": "blue"}
 INDENT = "  "
 
 
-def draw_findings(scene: Scene, state: State, ink: Ink, width: int) -> Iterator[Text]:
-    """How many there are of each severity, then one after the other."""
+def draw_findings(
+    scene: Scene, state: ViewState, style: TerminalStyle, width: int
+) -> Iterator[Text]:
+    """How many findings there are of each severity, then one after the other."""
     findings = scene.findings or ()
     if not findings:
-        yield from _lines(say("report.none", state.language), ink, width)
+        yield from _wrapped_lines(say("report.none", state.language), style, width)
         return
-    counts = Counter(each.severity for each in findings)
-    told = [
-        f"{say(f'report.{each}', state.language)} {counts[each]}"
-        for each in SEVERITIES[::-1]
-        if counts[each]
+    counts = Counter(finding.severity for finding in findings)
+    totals = [
+        f"{say(f'report.{severity}', state.language)} {counts[severity]}"
+        for severity in SEVERITIES[::-1]
+        if counts[severity]
     ]
-    yield from _lines(" · ".join(told), ink, width, style="bold")
-    for each in findings:
+    yield from _wrapped_lines(" · ".join(totals), style, width, text_style="bold")
+    for finding in findings:
         yield Text("")
-        yield from _told(each, scene, state, ink, width)
+        yield from _draw_finding(finding, scene, state, style, width)
 
 
-def _told(finding: Finding, scene: Scene, state: State, ink: Ink, width: int) -> Iterator[Text]:
-    saying = spoken(finding, state.language)
-    sign = (PLAIN if ink.plain else SIGNS)[finding.severity]
+def _draw_finding(
+    finding: Finding, scene: Scene, state: ViewState, style: TerminalStyle, width: int
+) -> Iterator[Text]:
+    said = finding_text(finding, state.language)
+    sign = (ASCII_SIGNS if style.ascii_only else SIGNS)[finding.severity]
     severity = say(f"severity.{finding.severity}", state.language)
-    colour = COLOURS[finding.severity] if ink.coloured else ""
-    told = _named(severity, saying.sentence, state)
-    for index, line in enumerate(_lines(told, ink, width, style="bold")):
+    colour = COLOURS[finding.severity] if style.coloured else ""
+    title = _named_text(severity, said.sentence, state)
+    for index, line in enumerate(_wrapped_lines(title, style, width, text_style="bold")):
         lead = Text(f"{sign} " if index == 0 else INDENT, style=colour)
         yield lead + line
-    yield from _indented(_facts(finding, scene, state), ink, width, style="dim")
-    for key, text in (("finding.meaning", saying.meaning), ("finding.remedy", saying.remedy)):
-        if text:
-            yield from _indented(_named(say(key, state.language), text, state), ink, width)
+    yield from _indented_lines(_facts(finding, scene, state), style, width, text_style="dim")
+    for key, explanation in (("finding.meaning", said.meaning), ("finding.remedy", said.remedy)):
+        if explanation:
+            named = _named_text(say(key, state.language), explanation, state)
+            yield from _indented_lines(named, style, width)
     if finding.remedy_code:
-        yield from _indented(_named(say("finding.call", state.language), "", state), ink, width)
+        named = _named_text(say("finding.call", state.language), "", state)
+        yield from _indented_lines(named, style, width)
         for code in finding.remedy_code.splitlines():
-            yield from _code(code, ink, width)
+            yield from _code_lines(code, style, width)
 
 
-def _named(name: str, text: str, state: State) -> str:
-    return say("finding.named", state.language, name=name, text=text).rstrip()
+def _named_text(name: str, explanation: str, state: ViewState) -> str:
+    return say("finding.named", state.language, name=name, text=explanation).rstrip()
 
 
-def _code(line: str, ink: Ink, width: int) -> Iterator[Text]:
-    """A line of code with its own indent; what is too long goes on below."""
+def _code_lines(line: str, style: TerminalStyle, width: int) -> Iterator[Text]:
+    """A line of code with its own indent; what is too long continues below."""
     bare = line.lstrip()
     indent = INDENT * 2 + line[: len(line) - len(bare)]
-    for part in wrapped(ink.text(bare), max(8, width - len(indent)), cell_len):
-        yield Text(indent + part, style="cyan" if ink.coloured else "", no_wrap=True)
+    for part in wrap_text(style.printable(bare), max(8, width - len(indent)), cell_len):
+        yield Text(indent + part, style="cyan" if style.coloured else "", no_wrap=True)
 
 
-def _facts(finding: Finding, scene: Scene, state: State) -> str:
+def _facts(finding: Finding, scene: Scene, state: ViewState) -> str:
     """Where it was found, by which check, with its number and limit."""
-    parts = [check_said(finding.check, state.language), value_of(finding, state.language)]
+    parts = [check_label(finding.check, state.language), finding_value(finding, state.language)]
     if finding.site is not None:
-        sites = [each for each in scene.trace(finding.example).sites if each.name == finding.site]
-        said = place_said(sites[0], finding.head) if sites and finding.head is not None else None
-        parts.insert(
-            0, join_sentences(state.language, [said]).rstrip(".。") if said else finding.site
-        )
+        sites = [site for site in scene.trace(finding.example).sites if site.name == finding.site]
+        where = finding.site
+        if sites and finding.head is not None:
+            key, values = site_sentence(sites[0], finding.head)
+            where = say(key, state.language, **values).rstrip(".。")
+        parts.insert(0, where)
     return " · ".join(parts)
 
 
-def _indented(text: str, ink: Ink, width: int, style: str = "") -> Iterator[Text]:
-    for line in _lines(text, ink, width, style=style):
+def _indented_lines(
+    paragraph: str, style: TerminalStyle, width: int, text_style: str = ""
+) -> Iterator[Text]:
+    for line in _wrapped_lines(paragraph, style, width, text_style=text_style):
         yield Text(INDENT) + line
 
 
-def _lines(text: str, ink: Ink, width: int, style: str = "") -> Iterator[Text]:
+def _wrapped_lines(
+    paragraph: str, style: TerminalStyle, width: int, text_style: str = ""
+) -> Iterator[Text]:
     room = max(8, width - len(INDENT))
-    for line in wrapped(ink.text(text), room, cell_len):
-        yield Text(line, style=style, no_wrap=True)
+    for line in wrap_text(style.printable(paragraph), room, cell_len):
+        yield Text(line, style=text_style, no_wrap=True)
