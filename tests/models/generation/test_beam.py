@@ -5,9 +5,9 @@ import torch
 
 from models.generation.scripted_models import EOS, Scribe, Table, every_sequence
 from regard.models.generation import generate
-from regard.models.generation.beam import Beam
-from regard.models.generation.hypotheses import Board, Drafts
-from regard.models.generation.loop import plan_for, write
+from regard.models.generation.beam import BeamSearch
+from regard.models.generation.hypotheses import Hypotheses, SearchState
+from regard.models.generation.loop import decode, make_request
 
 LONGEST = 4
 
@@ -52,10 +52,10 @@ def test_a_few_beams_find_a_better_sequence_than_none():
 
 
 def one_beam(scribe, prompt, **settings):
-    plan = plan_for(scribe, prompt, None, None, None, settings)
-    single = Beam(plan.strategy().course, 1, early_stopping=True)
-    *_, board = write(scribe, plan, single)
-    return plan.harvest(board.finished)
+    request = make_request(scribe, prompt, None, None, None, settings)
+    single = BeamSearch(request.strategy().rules, 1, early_stopping=True)
+    *_, search = decode(scribe, request, single)
+    return request.collect(search.finished)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -130,6 +130,6 @@ def test_beams_are_drawn_in_proportion_without_replacement():
     assert found == pytest.approx(float(chance), abs=0.03)
 
 
-def test_a_board_without_drafts_has_no_rows():
-    board = Board(Drafts.of(torch.empty(0, 3, dtype=torch.long)))
-    assert (board.drafts.rows, board.drafts.new) == (0, 0)
+def test_a_search_without_hypotheses_has_no_rows():
+    search = SearchState(Hypotheses.from_prompts(torch.empty(0, 3, dtype=torch.long)))
+    assert (search.active.count, search.active.new_tokens) == (0, 0)

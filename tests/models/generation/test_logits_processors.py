@@ -3,8 +3,12 @@ import torch
 
 from models.generation.scripted_models import EOS, Scribe
 from regard.models.generation import generate
-from regard.models.generation.hypotheses import Drafts
-from regard.models.generation.logits_processors import NoPhrase, NoRepeatedPhrase, RepetitionPenalty
+from regard.models.generation.hypotheses import Hypotheses
+from regard.models.generation.logits_processors import (
+    ForbiddenPhrase,
+    NoRepeatedNgram,
+    RepetitionPenalty,
+)
 
 PROMPTS = [[3, 5, 2], [7]]
 
@@ -15,8 +19,8 @@ def phrases(ids, size):
 
 def test_the_repetition_penalty_divides_what_is_positive_and_multiplies_what_is_negative():
     logits = torch.tensor([[2.0, -2.0, 6.0, 1.0], [2.0, -2.0, 6.0, 1.0]])
-    drafts = Drafts.of(torch.tensor([[0, 1, 1], [-1, -1, 2]]))
-    RepetitionPenalty(2.0)(logits, torch.zeros(2), drafts)
+    hypotheses = Hypotheses.from_prompts(torch.tensor([[0, 1, 1], [-1, -1, 2]]))
+    RepetitionPenalty(2.0)(logits, torch.zeros(2), hypotheses)
     assert logits.tolist() == [[1.0, -4.0, 6.0, 1.0], [2.0, -2.0, 3.0, 1.0]]
 
 
@@ -33,8 +37,10 @@ def test_no_phrase_comes_twice(size, beams):
 
 def test_a_phrase_is_as_long_as_it_is_though_the_prompt_is_shorter():
     logits, totals = torch.zeros(2, 5), torch.zeros(2)
-    NoRepeatedPhrase(3)(logits, totals, Drafts.of(torch.tensor([[-1, 4], [1, 4]])))
-    NoPhrase(torch.tensor([2, 3, 1, 0]))(logits, totals, Drafts.of(torch.tensor([[2, 3], [3, 1]])))
+    NoRepeatedNgram(3)(logits, totals, Hypotheses.from_prompts(torch.tensor([[-1, 4], [1, 4]])))
+    ForbiddenPhrase(torch.tensor([2, 3, 1, 0]))(
+        logits, totals, Hypotheses.from_prompts(torch.tensor([[2, 3], [3, 1]]))
+    )
     assert logits.eq(0).all()
 
 

@@ -3,7 +3,7 @@ import torch
 
 from models.generation.scripted_models import EOS, Scribe, Table
 from regard.models.generation import generate
-from regard.models.generation.sampling import Filter, draw
+from regard.models.generation.sampling import SamplingFilter, draw_columns
 
 SHARES = torch.tensor([0.37, 0.29, 0.17, 0.11, 0.05, 0.01])
 CRITICAL = 20.5  # chi-square with 5 degrees of freedom is larger once in a thousand times
@@ -15,7 +15,7 @@ def source(seed=0):
 
 def test_draws_have_the_probabilities_of_the_logits():
     count = 20_011
-    drawn = draw(SHARES.log().expand(count, -1), source())
+    drawn = draw_columns(SHARES.log().expand(count, -1), source())
     expected = count * SHARES
     chi_square = ((torch.bincount(drawn, minlength=6) - expected) ** 2 / expected).sum()
     assert 0.2 < chi_square < CRITICAL
@@ -31,7 +31,7 @@ def test_generated_tokens_have_the_probabilities_of_the_model():
 
 def test_a_token_without_probability_is_never_drawn():
     logits = torch.tensor([[-torch.inf, 0.0, -torch.inf, 0.0, -torch.inf]]).expand(5003, -1)
-    assert {*draw(logits, source()).tolist()} == {1, 3}
+    assert {*draw_columns(logits, source()).tolist()} == {1, 3}
 
 
 def test_the_seed_decides_and_the_stream_of_torch_is_untouched():
@@ -54,31 +54,33 @@ def left_by(settings, logits=None):
 
 @pytest.mark.parametrize("k", [1, 2, 5, 6, 13])
 def test_top_k_leaves_the_likeliest(k):
-    assert left_by(Filter(top_k=k)) == [{*range(min(k, 6))}]
+    assert left_by(SamplingFilter(top_k=k)) == [{*range(min(k, 6))}]
 
 
 @pytest.mark.parametrize(("p", "kept"), [(0.01, 1), (0.37, 1), (0.38, 2), (0.9, 4), (0.95, 5)])
 def test_top_p_leaves_the_fewest_that_hold_the_mass(p, kept):
-    assert left_by(Filter(top_p=p)) == [{*range(kept)}]
+    assert left_by(SamplingFilter(top_p=p)) == [{*range(kept)}]
 
 
 @pytest.mark.parametrize(("p", "kept"), [(0.01, 6), (0.1, 5), (0.5, 2), (1.0, 1)])
 def test_min_p_leaves_what_is_not_much_less_likely_than_the_likeliest(p, kept):
-    assert left_by(Filter(min_p=p)) == [{*range(kept)}]
+    assert left_by(SamplingFilter(min_p=p)) == [{*range(kept)}]
 
 
 def test_the_filters_ask_what_the_one_before_left():
-    assert left_by(Filter(top_k=3, top_p=0.78)) == [{0, 1}]
-    assert left_by(Filter(top_k=3, top_p=0.81)) == [{0, 1, 2}]
-    assert left_by(Filter(temperature=0.5, min_p=0.5)) == [{0, 1}]
-    assert left_by(Filter(temperature=0.4, min_p=0.6)) == [{0}]
+    assert left_by(SamplingFilter(top_k=3, top_p=0.78)) == [{0, 1}]
+    assert left_by(SamplingFilter(top_k=3, top_p=0.81)) == [{0, 1, 2}]
+    assert left_by(SamplingFilter(temperature=0.5, min_p=0.5)) == [{0, 1}]
+    assert left_by(SamplingFilter(temperature=0.4, min_p=0.6)) == [{0}]
 
 
 def test_at_least_so_many_are_left():
-    assert left_by(Filter(top_k=1, top_p=0.01, min_p=1.0, least=3)) == [{0, 1, 2}]
+    assert left_by(SamplingFilter(top_k=1, top_p=0.01, min_p=1.0, min_tokens=3)) == [{0, 1, 2}]
 
 
-@pytest.mark.parametrize("settings", [Filter(top_p=0.9), Filter(min_p=0.05), Filter(top_p=0.3)])
+@pytest.mark.parametrize(
+    "settings", [SamplingFilter(top_p=0.9), SamplingFilter(min_p=0.05), SamplingFilter(top_p=0.3)]
+)
 def test_a_large_vocabulary_is_filtered_as_if_it_were_sorted(settings):
     logits = torch.randn(5, 1031) * torch.tensor([0.1, 1.0, 3.0, 5.0, 9.0])[:, None]
     for row in range(5):

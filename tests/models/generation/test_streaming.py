@@ -3,7 +3,7 @@ import pytest
 from models.generation.scripted_models import EOS, Letters, Reciter, Scribe
 from regard.errors import InputError
 from regard.models.generation import generate, stream, stream_ids
-from regard.models.generation.streaming import TextFlow
+from regard.models.generation.streaming import IncrementalDetokenizer
 
 TEXT = "I 爱 you 🙂, naïve 世界。"
 
@@ -32,14 +32,14 @@ def test_a_token_comes_before_the_next_is_asked_for():
 
 
 def test_bytes_that_never_become_a_character_come_at_the_end():
-    flow, ids = TextFlow(Letters()), Letters().encode("a中")
+    flow, ids = IncrementalDetokenizer(Letters()), Letters().encode("a中")
     assert [flow.push(token) for token in ids[:-1]] == ["a", "", ""]
     assert flow.close() == "\ufffd"
     assert flow.close() == ""
 
 
 def test_special_tokens_have_no_text():
-    flow = TextFlow(Letters())
+    flow = IncrementalDetokenizer(Letters())
     assert [flow.push(token) for token in (0, *Letters().encode("a"), EOS)] == ["", "a", ""]
 
 
@@ -48,7 +48,7 @@ def test_a_tokenizer_that_looks_back_is_asked_with_what_came_before():
         def decode(self, token_ids, *, skip_special_tokens=True):
             return " ".join(["the", "cat", "sat"][token] for token in token_ids)
 
-    flow = TextFlow(Words())
+    flow = IncrementalDetokenizer(Words())
     assert "".join(flow.push(token) for token in (0, 1, 2, 0)) == "the cat sat the"
 
 

@@ -1,4 +1,9 @@
-"""What the settings ask of the next token: forced, forbidden and repeated tokens."""
+"""Logits processors: they force, forbid or penalise tokens before the next one is chosen.
+
+A processor changes the logits in place. It is also given `log_totals`, the logsumexp of each row as
+it was before all processors: logits minus log_totals are log-probabilities. A forced token gets
+`log_totals` as its logit, which is a log-probability of 0, so that forcing a token costs nothing.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,136 +14,149 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.models.generation.hypotheses import Drafts
+from regard.models.generation.hypotheses import Hypotheses
 
 Logits = Float[Tensor, "row vocab"]
-Totals = Float[Tensor, " row"]
+LogTotals = Float[Tensor, " row"]
 
 
 @runtime_checkable
-class Rule(Protocol):
-    """Changes the logits of the next token in place; less the totals they are log-probabilities."""
+class LogitsProcessor(Protocol):
+    """Changes the logits of the next token in place."""
 
-    def __call__(self, logits: Logits, totals: Totals, drafts: Drafts) -> None:
-        """Change the logits of these drafts."""
+    def __call__(self, logits: Logits, log_totals: LogTotals, hypotheses: Hypotheses) -> None:
+        """Change the logits of these hypotheses."""
         ...
 
 
 @dataclass(frozen=True)
 class RepetitionPenalty:
-    """Tokens that were read or written before lose (Keskar et al. 2019, section 4.1)."""
+    """Makes tokens of the prompt and of the new text less likely (Keskar et al. 2019, sec. 4.1)."""
 
     penalty: float
 
-    def __call__(self, logits: Logits, totals: Totals, drafts: Drafts) -> None:
-        """Divide what is positive, multiply what is negative."""
-        seen = torch.where(drafts.ids < 0, drafts.ids[:, -1:], drafts.ids)
-        old = logits.gather(1, seen)
-        logits.scatter_(1, seen, torch.where(old < 0, old * self.penalty, old / self.penalty))
+    def __call__(self, logits: Logits, log_totals: LogTotals, hypotheses: Hypotheses) -> None:
+        """Divide positive logits by the penalty and multiply negative ones."""
+        # Padding is no token: where it stands, the last token is used a second time instead.
+        ids = hypotheses.ids
+        used = torch.where(ids < 0, ids[:, -1:], ids)
+        old = logits.gather(1, used)
+        logits.scatter_(1, used, torch.where(old < 0, old * self.penalty, old / self.penalty))
 
 
 @dataclass(frozen=True)
-class NoRepeatedPhrase:
-    """No sequence of `size` tokens comes twice (Paulus et al. 2018, section 2.5)."""
+class NoRepeatedNgram:
+    """Lets no n-gram of `size` tokens occur twice (Paulus et al. 2018, section 2.5)."""
 
     size: int
 
-    def __call__(self, logits: Logits, totals: Totals, drafts: Drafts) -> None:
-        """Forbid the last token of each phrase whose beginning has just been written."""
-        if drafts.ids.shape[1] < self.size:
+    def __call__(self, logits: Logits, log_totals: LogTotals, hypotheses: Hypotheses) -> None:
+        """Forbid the last token of every n-gram whose other tokens have just been generated."""
+        ids = hypotheses.ids
+        if ids.shape[1] < self.size:
             return
-        phrases = drafts.ids.unfold(1, self.size, 1)
-        begun = drafts.ids[:, None, drafts.ids.shape[1] - self.size + 1 :]
-        rows, places = (phrases[..., :-1] == begun).all(dim=-1).nonzero(as_tuple=True)
-        logits[rows, phrases[rows, places, -1]] = -inf
+        ngrams = ids.unfold(1, self.size, 1)
+        newest = ids[:, None, ids.shape[1] - self.size + 1 :]
+        rows, places = (ngrams[..., :-1] == newest).all(dim=-1).nonzero(as_tuple=True)
+        logits[rows, ngrams[rows, places, -1]] = -inf
 
 
 @dataclass(frozen=True)
-class NoPhrase:
-    """This sequence of two tokens or more is never written."""
+class ForbiddenPhrase:
+    """Lets one sequence of two or more tokens never be generated."""
 
     phrase: Int[Tensor, " length"]
 
-    def __call__(self, logits: Logits, totals: Totals, drafts: Drafts) -> None:
-        """Forbid its last token where the others have just been written."""
+    def __call__(self, logits: Logits, log_totals: LogTotals, hypotheses: Hypotheses) -> None:
+        """Forbid the last token of the phrase where the others have just been generated."""
         before = len(self.phrase) - 1
-        if drafts.ids.shape[1] >= before:
-            begun = (drafts.ids[:, -before:] == self.phrase[:-1]).all(dim=1)
+        if hypotheses.ids.shape[1] >= before:
+            begun = (hypotheses.ids[:, -before:] == self.phrase[:-1]).all(dim=1)
             logits[begun, self.phrase[-1]] = -inf
 
 
 @dataclass(frozen=True)
-class Suppressed:
-    """These tokens are never written, or with `at` not as this one of the new tokens."""
+class SuppressTokens:
+    """Forbids some tokens at every step, or only at one step if `step` is given."""
 
     tokens: Int[Tensor, " token"]
-    at: int | None = None
+    step: int | None = None
 
-    def __call__(self, logits: Logits, totals: Totals, drafts: Drafts) -> None:
-        """Forbid them."""
-        if self.at in (None, drafts.new):
+    def __call__(self, logits: Logits, log_totals: LogTotals, hypotheses: Hypotheses) -> None:
+        """Set the logits of the tokens to -inf."""
+        if self.step in (None, hypotheses.new_tokens):
             logits.index_fill_(1, self.tokens, -inf)
 
 
 @dataclass(frozen=True)
-class NotBefore:
-    """No end before each sentence has written its least number of tokens."""
+class MinimumLength:
+    """Forbids the end tokens until each input has its least number of new tokens.
+
+    `last_step` is the largest of these numbers: from then on there is nothing to do.
+    """
 
     eos: Int[Tensor, " eos"]
-    shortest: Int[Tensor, " sentence"]
-    latest: int
+    min_new_tokens: Int[Tensor, " sentence"]
+    last_step: int
 
-    def __call__(self, logits: Logits, totals: Totals, drafts: Drafts) -> None:
-        """Forbid the end tokens where it is too soon."""
-        if drafts.new < self.latest:
-            soon = drafts.new < self.shortest[drafts.sentences]
-            logits[soon.nonzero(), self.eos] = -inf
+    def __call__(self, logits: Logits, log_totals: LogTotals, hypotheses: Hypotheses) -> None:
+        """Forbid the end tokens in rows that are still too short."""
+        if hypotheses.new_tokens < self.last_step:
+            too_short = hypotheses.new_tokens < self.min_new_tokens[hypotheses.input_index]
+            logits[too_short.nonzero(), self.eos] = -inf
 
 
 @dataclass(frozen=True)
-class Forced:
-    """Each sentence writes one of these tokens at its step, the first of them at `soonest`."""
+class ForceTokens:
+    """Makes each input generate one of some tokens at a given step of its own.
+
+    `first_step` is the smallest of the steps: before it there is nothing to do.
+    """
 
     tokens: Int[Tensor, " token"]
     steps: Int[Tensor, " sentence"]
-    soonest: int
+    first_step: int
 
-    def __call__(self, logits: Logits, totals: Totals, drafts: Drafts) -> None:
-        """Forbid all other tokens; what is forced costs nothing."""
-        if drafts.new >= self.soonest:
-            rows = (self.steps[drafts.sentences] == drafts.new).nonzero()
+    def __call__(self, logits: Logits, log_totals: LogTotals, hypotheses: Hypotheses) -> None:
+        """Forbid all other tokens; the forced ones get the log-probability 0."""
+        if hypotheses.new_tokens >= self.first_step:
+            rows = (self.steps[hypotheses.input_index] == hypotheses.new_tokens).nonzero()
             logits[rows.squeeze(1)] = -inf
-            logits[rows, self.tokens] = totals[rows]
+            logits[rows, self.tokens] = log_totals[rows]
 
 
 @dataclass(frozen=True)
-class Prefixed:
-    """Each sentence begins with its own tokens, -1 after their end."""
+class ForcePrefix:
+    """Makes each input begin with tokens of its own; -1 follows the end of a shorter prefix."""
 
     prefixes: Int[Tensor, "sentence length"]
 
-    def __call__(self, logits: Logits, totals: Totals, drafts: Drafts) -> None:
-        """Force the next token of the prefix where it has one."""
-        if drafts.new >= self.prefixes.shape[1]:
+    def __call__(self, logits: Logits, log_totals: LogTotals, hypotheses: Hypotheses) -> None:
+        """Force the next token of the prefix in rows whose prefix is not complete."""
+        if hypotheses.new_tokens >= self.prefixes.shape[1]:
             return
-        tokens = self.prefixes[drafts.sentences, drafts.new]
+        tokens = self.prefixes[hypotheses.input_index, hypotheses.new_tokens]
         rows = (tokens >= 0).nonzero().squeeze(1)
         logits[rows] = -inf
-        logits[rows, tokens[rows]] = totals[rows]
+        logits[rows, tokens[rows]] = log_totals[rows]
 
 
 @dataclass(frozen=True)
-class Rules:
-    """Several rules, one after the other."""
+class LogitsProcessors:
+    """Several processors, applied one after the other."""
 
-    rules: Sequence[Rule] = ()
+    processors: Sequence[LogitsProcessor] = ()
 
-    def __call__(self, logits: Logits, totals: Totals, drafts: Drafts) -> None:
-        """Apply each."""
-        for rule in self.rules:
-            rule(logits, totals, drafts)
+    def __call__(self, logits: Logits, log_totals: LogTotals, hypotheses: Hypotheses) -> None:
+        """Apply all of them in order."""
+        for processor in self.processors:
+            processor(logits, log_totals, hypotheses)
 
     @property
-    def absolute(self) -> bool:
-        """Whether one of them changes what log-probabilities have and logits have not: a sign."""
-        return any(isinstance(rule, RepetitionPenalty) for rule in self.rules)
+    def need_log_probabilities(self) -> bool:
+        """True if logits that are not normalised would give another result.
+
+        The repetition penalty depends on the sign of its input. Beam search applies it to
+        log-probabilities, as transformers does.
+        """
+        return any(isinstance(processor, RepetitionPenalty) for processor in self.processors)

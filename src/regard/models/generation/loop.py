@@ -1,4 +1,4 @@
-"""The one loop of decoding: step, choose, select, until nothing goes on."""
+"""The decoding loop, `generate`, and what it needs of a model."""
 
 from collections import deque
 from collections.abc import Iterator
@@ -8,23 +8,23 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.models.generation.hypotheses import Board, Drafts
-from regard.models.generation.prompts import Inputs, Prefix, prepare
-from regard.models.generation.request import Plan
+from regard.models.generation.hypotheses import Hypotheses, SearchState
+from regard.models.generation.prompts import Inputs, Prefix, prepare_prompt
+from regard.models.generation.request import GenerationRequest
 from regard.models.generation.result import GeneratedSequences
 from regard.models.generation.settings import GenerationSettings
-from regard.models.generation.stopping import Decoder
-from regard.models.generation.strategy import Strategy, everyone
+from regard.models.generation.stopping import TextDecoder
+from regard.models.generation.strategy import Strategy
 
-Own = TypeVar("Own")
+Self = TypeVar("Self")
 
 
 @runtime_checkable
 class DecodingState(Protocol):
-    """All that a model remembers of what its rows have read."""
+    """What a model keeps between two steps of decoding, such as its key/value cache."""
 
-    def select(self: Own, rows: Int[Tensor, " row"]) -> Own:
-        """These rows in this order, a row as often as it is named; the others leave."""
+    def select(self: Self, rows: Int[Tensor, " row"]) -> Self:
+        """The state of these rows in this order; a row may be repeated, and others are dropped."""
         ...
 
 
@@ -33,18 +33,19 @@ S = TypeVar("S", bound=DecodingState)
 
 @runtime_checkable
 class GenerativeModel(Protocol[S]):
-    """A model that writes: an encoder-decoder, a decoder alone, a captioner.
+    """A model that generates tokens: an encoder-decoder, a decoder alone, an image captioner.
 
-    A writer with `reads_source` encodes its inputs in `begin` and starts to write from the start
-    token; any other goes on from the prompt that its inputs are. The logits of `step` are the
-    caller's to change, and a state is spent once `step` or `select` was called on it.
+    A model with `reads_source` encodes its inputs in `begin` and generates from the start token on;
+    any other continues the prompt that its inputs are. The caller may change the logits of `step`
+    in place. A state must not be used again after `step` or `select` was called on it, because its
+    memory is reused.
     """
 
     generation: GenerationSettings
 
     @property
     def reads_source(self) -> bool:
-        """Whether the inputs are a source to write about, and not the beginning of the text."""
+        """True if the inputs are a source, such as a sentence to translate, and no beginning."""
         ...
 
     def begin(self, inputs: Any, attention_mask: Int[Tensor, "row length"] | None = None) -> S:
@@ -54,69 +55,77 @@ class GenerativeModel(Protocol[S]):
     def step(
         self, state: S, tokens: Int[Tensor, "row new"]
     ) -> tuple[Float[Tensor, "row vocab"], S]:
-        """The logits after the last of the new tokens, and the state that has read them."""
+        """The logits after the last of the new tokens, and the state after reading them."""
         ...
 
 
 def generate(
-    writer: GenerativeModel[Any],
+    model: GenerativeModel[Any],
     inputs: Inputs,
     attention_mask: Tensor | None = None,
     *,
     prefix: Prefix | None = None,
-    tokenizer: Decoder | None = None,
+    tokenizer: TextDecoder | None = None,
     **settings: Any,
 ) -> GeneratedSequences:
-    """What the model writes about its inputs, or after them: greedy unless the settings say else.
+    """The sequences that a model generates from its inputs, by greedy search unless set otherwise.
 
     The inputs are ids, (batch, length) with padding on either side that `attention_mask` marks,
-    or a list of sequences. `prefix` is what the target begins with: ids for all, or for each.
-    The settings are those of `GenerationSettings`; what is left out is as in `writer.generation`.
+    or a list of sequences. `prefix` is what the target begins with: ids for all inputs, or for each
+    of them. The settings are those of `GenerationSettings`; what is not given is as in
+    `model.generation`.
     """
-    plan = plan_for(writer, inputs, attention_mask, prefix, tokenizer, settings)
-    (board,) = deque(write(writer, plan), maxlen=1)
-    return plan.harvest(board.finished)
+    request = make_request(model, inputs, attention_mask, prefix, tokenizer, settings)
+    (search,) = deque(decode(model, request), maxlen=1)  # only the last state is needed
+    return request.collect(search.finished)
 
 
-def plan_for(
-    writer: GenerativeModel[Any],
+def make_request(
+    model: GenerativeModel[Any],
     inputs: Inputs,
     attention_mask: Tensor | None,
     prefix: Prefix | None,
-    tokenizer: Decoder | None,
+    tokenizer: TextDecoder | None,
     changes: dict[str, Any],
-) -> Plan:
-    """What is to be done, checked; the tokenizer is the writer's own unless one is given."""
-    settings = writer.generation.replace(**changes)
-    tokenizer = getattr(writer, "tokenizer", None) if tokenizer is None else tokenizer
-    prompt = prepare(inputs, attention_mask, prefix, settings, writer.reads_source)
-    return Plan(settings, prompt, tokenizer, writer.reads_source)
+) -> GenerationRequest:
+    """The request of these arguments, checked; without a tokenizer, with the model's own."""
+    settings = model.generation.replace(**changes)
+    tokenizer = getattr(model, "tokenizer", None) if tokenizer is None else tokenizer
+    prompt = prepare_prompt(inputs, attention_mask, prefix, settings, model.reads_source)
+    return GenerationRequest(settings, prompt, tokenizer, model.reads_source)
 
 
-def write(
-    writer: GenerativeModel[Any], plan: Plan, strategy: Strategy | None = None
-) -> Iterator[Board]:
-    """The board after each token until no draft goes on, by the strategy of the plan or another."""
-    prompt, strategy = plan.prompt, strategy or plan.strategy()
-    board = Board(Drafts.of(prompt.tokens))
-    tokens = prompt.readable(plan.settings.pad_token_id or 0)
+def decode(
+    model: GenerativeModel[Any], request: GenerationRequest, strategy: Strategy | None = None
+) -> Iterator[SearchState]:
+    """The search after each token, until no hypothesis is left to continue.
+
+    Without a `strategy` it is the one of the request's settings.
+    """
+    prompt, strategy = request.prompt, strategy or request.strategy()
+    search = SearchState(Hypotheses.from_prompts(prompt.tokens))
+    tokens = prompt.model_ids(request.settings.pad_token_id or 0)
     with torch.no_grad():
-        state = writer.begin(prompt.inputs, prompt.mask)
-    while board.drafts.rows:
-        with torch.no_grad():  # never around the yield: the caller has a mode of its own
-            logits, state = writer.step(state, tokens)
-            if board.drafts.new == 0:
-                plan.check(logits.shape[1])
-            rows = everyone(board.drafts)
-            board = strategy(logits.float(), board)
-            state, tokens = _moved(state, board.drafts, rows)
-        yield board
+        state = model.begin(prompt.inputs, prompt.mask)
+    while search.active.count:
+        # The yield must stay outside of no_grad: it would change the mode of the caller's code.
+        with torch.no_grad():
+            logits, state = model.step(state, tokens)
+            if search.active.new_tokens == 0:
+                request.check_tokens(logits.shape[1])
+            rows = search.active.all_rows
+            search = strategy(logits.float(), search)
+            state, tokens = _reorder(state, search.active, rows)
+        yield search
 
 
-def _moved(
-    state: S, drafts: Drafts, rows: Int[Tensor, " row"]
+def _reorder(
+    state: S, hypotheses: Hypotheses, rows: Int[Tensor, " row"]
 ) -> tuple[S, Int[Tensor, "new_row 1"]]:
-    """The state with the rows that go on, where they are not all rows as they were."""
-    chosen = drafts.path[:, -1]
-    moved = len(chosen) and not torch.equal(chosen, rows)
-    return state.select(chosen) if moved else state, drafts.ids[:, -1:]
+    """The model's state with the rows that the hypotheses continue, and the tokens to read next.
+
+    In greedy search the rows usually stay as they are, and nothing is copied.
+    """
+    continued = hypotheses.row_history[:, -1]
+    moved = len(continued) and not torch.equal(continued, rows)
+    return state.select(continued) if moved else state, hypotheses.ids[:, -1:]

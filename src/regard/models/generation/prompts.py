@@ -1,4 +1,4 @@
-"""From what a caller gives, tensors or lists of any lengths, to the first tokens of each row."""
+"""From inputs of any form, tensors or lists of any lengths, to the first tokens of each row."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,10 +18,11 @@ Prefix = Tensor | Sequence[int] | Sequence[Sequence[int]]
 
 @dataclass(frozen=True)
 class Prompt:
-    """What the model begins with, and what each row reads first.
+    """The inputs of the model, and the tokens that its decoder reads first.
 
-    `tokens` has -1 where a shorter prompt is padded on its left; `forced` are the tokens of
-    prefixes longer than the shortest, which are written one by one.
+    `inputs` and `mask` go to the model's `begin`. `tokens` has -1 where a shorter prompt is padded
+    on its left. Where prefixes differ in length, as many tokens as the shortest has are part of
+    `tokens`, and `forced` holds the others, which are generated one by one as forced tokens.
     """
 
     inputs: Any
@@ -31,51 +32,52 @@ class Prompt:
 
     @property
     def lengths(self) -> Int[Tensor, " sentence"]:
-        """The tokens of each without padding, forced ones too."""
-        given = (self.tokens >= 0).sum(dim=1)
-        return given if self.forced is None else given + self.ahead
+        """The number of tokens of each prompt, without padding and with forced ones."""
+        lengths = (self.tokens >= 0).sum(dim=1)
+        return lengths if self.forced is None else lengths + self.forced_count
 
     @property
-    def ahead(self) -> Int[Tensor, " sentence"]:
-        """How many new tokens of each are forced, and so not its own."""
+    def forced_count(self) -> Int[Tensor, " sentence"]:
+        """The number of forced tokens of each prompt."""
         if self.forced is None:
             return torch.zeros(len(self.tokens), dtype=torch.long, device=self.tokens.device)
         return (self.forced >= 0).sum(dim=1)
 
-    def readable(self, pad: int) -> Int[Tensor, "sentence length"]:
-        """The tokens with the id of padding in place of -1."""
-        return (
-            self.tokens.clamp(min=0) if pad == 0 else self.tokens.masked_fill(self.tokens < 0, pad)
-        )
+    def model_ids(self, pad: int) -> Int[Tensor, "sentence length"]:
+        """The tokens as a model can read them: with the id of padding in place of -1."""
+        if pad == 0:
+            return self.tokens.clamp(min=0)
+        return self.tokens.masked_fill(self.tokens < 0, pad)
 
 
-def prepare(
+def prepare_prompt(
     inputs: Inputs,
     attention_mask: Tensor | None,
     prefix: Prefix | None,
     settings: GenerationSettings,
     reads_source: bool,
 ) -> Prompt:
-    """The prompt of a generation, checked."""
+    """The prompt of a generation, checked: a source with a start token, or a text to continue."""
     pad = settings.pad_token_id or 0
-    ids, mask = _joined(inputs, attention_mask, pad, settings)
+    ids, mask = _join_inputs(inputs, attention_mask, pad, settings)
     if reads_source:
-        return _from_source(ids, mask, prefix, settings)
+        return _source_prompt(ids, mask, prefix, settings)
     if ids.dim() != 2 or ids.dtype.is_floating_point:
         raise ShapeError(
             f"expected the ids of one prompt or of a batch, got {ids.dtype} of {tuple(ids.shape)}"
         )
-    tokens = _to_the_left(ids, mask)
+    tokens = _move_padding_left(ids, mask)
     if prefix is not None:
-        tails = _rows(prefix, len(tokens), tokens.device)
+        tails = _prefix_rows(prefix, len(tokens), tokens.device)
         rows = [torch.cat([row[row >= 0], tail]) for row, tail in zip(tokens, tails, strict=True)]
-        tokens = _stacked(rows, PADDING, left=True)
-    return Prompt(tokens.clamp(min=0), _mask_of(tokens), tokens)
+        tokens = _pad_rows(rows, left=True)
+    return Prompt(tokens.clamp(min=0), _padding_mask(tokens), tokens)
 
 
-def _from_source(
+def _source_prompt(
     source: Tensor, mask: Tensor | None, prefix: Prefix | None, settings: GenerationSettings
 ) -> Prompt:
+    """The prompt of a model that reads a source: the start token, then the prefix."""
     start = settings.decoder_start_token_id
     start = settings.bos_token_id if start is None else start
     if start is None:
@@ -84,28 +86,29 @@ def _from_source(
     first = torch.full((count, 1), start, dtype=torch.long, device=device)
     if prefix is None:
         return Prompt(source, mask, first)
-    tails = _stacked(_rows(prefix, count, device), PADDING, left=False)
-    shared = int((tails >= 0).sum(dim=1).min())
-    tokens, forced = torch.cat([first, tails[:, :shared]], dim=1), tails[:, shared:]
+    prefixes = _pad_rows(_prefix_rows(prefix, count, device), left=False)
+    shortest = int((prefixes >= 0).sum(dim=1).min())
+    tokens = torch.cat([first, prefixes[:, :shortest]], dim=1)
+    forced = prefixes[:, shortest:]
     return Prompt(source, mask, tokens, forced if forced.shape[1] else None)
 
 
-def _joined(
+def _join_inputs(
     inputs: Inputs, mask: Tensor | None, pad: int, settings: GenerationSettings
 ) -> tuple[Tensor, Tensor | None]:
-    """The inputs as one tensor, and which of its tokens are real if that is not all of them."""
+    """The inputs as one tensor, and a mask that is 1 for real tokens, None if all are real."""
     if not isinstance(inputs, Tensor):
         if mask is not None:
             raise InputError("a list of sequences needs no attention_mask; leave it out")
         rows = [torch.as_tensor(row, dtype=torch.long) for row in inputs]
         _check_rows(rows)
-        stacked = _stacked(rows, PADDING, left=False)
-        return stacked.masked_fill(stacked < 0, pad), _mask_of(stacked)
+        padded = _pad_rows(rows, left=False)
+        return padded.masked_fill(padded < 0, pad), _padding_mask(padded)
     inputs = inputs[None] if inputs.dim() == 1 else inputs
     if inputs.shape[0] == 0 or inputs.shape[1] == 0:
         raise InputError(f"nothing to go on from: the inputs are empty, {tuple(inputs.shape)}")
     if mask is None:
-        return inputs, _guessed(inputs, settings)
+        return inputs, _mask_from_pad_token(inputs, settings)
     if mask.shape != inputs.shape[:2]:
         raise ShapeError(
             f"attention_mask of {tuple(mask.shape)} does not fit inputs of {tuple(inputs.shape)}"
@@ -116,8 +119,8 @@ def _joined(
     return inputs, None if mask.all() else mask.long()
 
 
-def _guessed(inputs: Tensor, settings: GenerationSettings) -> Tensor | None:
-    """As in transformers: tokens of padding are padding unless they also end a sentence."""
+def _mask_from_pad_token(inputs: Tensor, settings: GenerationSettings) -> Tensor | None:
+    """A mask inferred from the pad token, as in transformers: unless it also ends sentences."""
     pad = settings.pad_token_id
     if pad is None or pad in settings.eos_token_id or inputs.dtype.is_floating_point:
         return None
@@ -125,27 +128,27 @@ def _guessed(inputs: Tensor, settings: GenerationSettings) -> Tensor | None:
     return None if real.all() or not real.any(dim=1).all() else real.long()
 
 
-def _to_the_left(ids: Tensor, mask: Tensor | None) -> Int[Tensor, "sentence length"]:
-    """The prompts with their padding, as -1, before them."""
+def _move_padding_left(ids: Tensor, mask: Tensor | None) -> Int[Tensor, "sentence length"]:
+    """The prompts with all their padding, as -1, on the left, and no more of it than needed."""
     if mask is None:
         return ids.long()
-    order = mask.long().argsort(dim=1, stable=True)
+    order = mask.long().argsort(dim=1, stable=True)  # padding first, the tokens in their order
     tokens = ids.long().masked_fill(mask == 0, PADDING).gather(1, order)
     return tokens[:, int((tokens < 0).sum(dim=1).min()) :]
 
 
-def _mask_of(tokens: Tensor) -> Int[Tensor, "sentence length"] | None:
+def _padding_mask(tokens: Tensor) -> Int[Tensor, "sentence length"] | None:
+    """1 for tokens and 0 for padding (-1); None if there is no padding."""
     real = tokens >= 0
     return None if real.all() else real.long()
 
 
-def _rows(prefix: Prefix, count: int, device: torch.device) -> list[Tensor]:
-    """A prefix for each sentence; one alone is that of all."""
-    several = prefix.dim() == 2 if isinstance(prefix, Tensor) else _is_nested(prefix)
-    rows = (
-        [torch.as_tensor(row, dtype=torch.long, device=device) for row in prefix] if several else []
-    )
-    if not several:
+def _prefix_rows(prefix: Prefix, count: int, device: torch.device) -> list[Tensor]:
+    """A prefix for each of `count` inputs; a single one is used for all."""
+    is_nested = prefix.dim() == 2 if isinstance(prefix, Tensor) else _is_nested(prefix)
+    if is_nested:
+        rows = [torch.as_tensor(row, dtype=torch.long, device=device) for row in prefix]
+    else:
         rows = [torch.as_tensor(prefix, dtype=torch.long, device=device)] * count
     if len(rows) != count:
         raise ShapeError(f"expected one prefix, or one for each of {count} inputs, got {len(rows)}")
@@ -153,10 +156,12 @@ def _rows(prefix: Prefix, count: int, device: torch.device) -> list[Tensor]:
 
 
 def _is_nested(prefix: Sequence[Any]) -> bool:
+    """True for a list of sequences, False for a list of ids."""
     return len(prefix) > 0 and not isinstance(prefix[0], int)
 
 
 def _check_rows(rows: list[Tensor]) -> None:
+    """Raise an error unless there are rows, each a 1-D tensor with at least one token."""
     if not rows:
         raise InputError("nothing to go on from: the list of inputs is empty")
     for index, row in enumerate(rows):
@@ -166,10 +171,11 @@ def _check_rows(rows: list[Tensor]) -> None:
             raise InputError(f"input {index} is empty; give it at least one token")
 
 
-def _stacked(rows: list[Tensor], fill: int, *, left: bool) -> Tensor:
+def _pad_rows(rows: list[Tensor], *, left: bool) -> Tensor:
+    """Rows of different lengths as one tensor, padded with -1 on the left or on the right."""
     longest = max(len(row) for row in rows)
-    whole = rows[0].new_full((len(rows), longest), fill)
+    padded = rows[0].new_full((len(rows), longest), PADDING)
     for index, row in enumerate(rows):
         if len(row):
-            whole[index, slice(longest - len(row), None) if left else slice(len(row))] = row
-    return whole
+            padded[index, slice(longest - len(row), None) if left else slice(len(row))] = row
+    return padded

@@ -1,4 +1,4 @@
-"""How to write: the settings of a generation, as a value that is read from a file and changed."""
+"""The settings of a generation: one frozen value, read from generation_config.json."""
 
 import json
 from collections.abc import Mapping
@@ -10,8 +10,8 @@ from regard.errors import FileError, InputError, UnknownNameError
 
 Tokens = tuple[int, ...]
 
-_LENGTHS = ("max_length", "max_new_tokens")
-_LEAST = {
+_MAXIMUM_LENGTHS = ("max_length", "max_new_tokens")
+_MINIMUM = {
     "max_length": 1,
     "max_new_tokens": 1,
     "min_length": 0,
@@ -21,21 +21,21 @@ _LEAST = {
     "top_k": 0,
     "no_repeat_ngram_size": 0,
 }
-_SEVERAL = {
+_TUPLES = {
     "eos_token_id",
     "forced_eos_token_id",
     "suppress_tokens",
     "begin_suppress_tokens",
     "stop_strings",
 }
-# what callers of transformers ask for, and is so anyway
-_GRANTED = {"return_dict_in_generate", "output_scores", "use_cache"}
-_WARPED = ("temperature", "top_k", "top_p", "min_p")
+# Options of transformers that change nothing here: what they ask for is always the case.
+_ACCEPTED = {"return_dict_in_generate", "output_scores", "use_cache"}
+_FOR_SAMPLING = ("temperature", "top_k", "top_p", "min_p")
 
 
 @dataclass(frozen=True, kw_only=True)
 class GenerationSettings:
-    """What `generate` obeys, in the words of a generation_config.json.
+    """The options of `generate`, with the names that a generation_config.json has for them.
 
     `max_length` counts the prompt, `max_new_tokens` does not; without both, 20 new tokens.
     Sampling draws from the 50 likeliest tokens unless `top_k` says otherwise, 0 being all.
@@ -79,30 +79,34 @@ class GenerationSettings:
         _check(self)
 
     def replace(self, **changes: Any) -> "GenerationSettings":
-        """These settings with changes, lists and single ids welcome; None is the default."""
+        """A copy with some settings changed.
+
+        Where several ids are possible, one id or a list of them may be given. None stands for the
+        default value. One of max_length and max_new_tokens replaces the other.
+        """
         known = [field.name for field in fields(self)]
-        changes = {name: value for name, value in changes.items() if name not in _GRANTED}
+        changes = {name: value for name, value in changes.items() if name not in _ACCEPTED}
         for name in changes:
             if name not in known:
                 raise UnknownNameError("setting", name, known)
-        if all(changes.get(name) is not None for name in _LENGTHS):
+        if all(changes.get(name) is not None for name in _MAXIMUM_LENGTHS):
             raise InputError("give max_length or max_new_tokens, not both")
-        if any(changes.get(name) is not None for name in _LENGTHS):
-            changes = dict.fromkeys(_LENGTHS) | changes
+        if any(changes.get(name) is not None for name in _MAXIMUM_LENGTHS):
+            changes = dict.fromkeys(_MAXIMUM_LENGTHS) | changes
         defaults: dict[str, Any] = {field.name: field.default for field in fields(self)}
-        meant = {
-            name: defaults[name] if value is None else _several(name, value)
+        values = {
+            name: defaults[name] if value is None else _as_tuple(name, value)
             for name, value in changes.items()
         }
-        settings = replace(self, **meant)
-        for name in _WARPED:
-            if not settings.do_sample and meant.get(name, defaults[name]) != defaults[name]:
+        settings = replace(self, **values)
+        for name in _FOR_SAMPLING:
+            if not settings.do_sample and values.get(name, defaults[name]) != defaults[name]:
                 raise InputError(f"{name} is for sampling; add do_sample=True or leave it out")
         return settings
 
     @staticmethod
     def from_json(text: str) -> "GenerationSettings":
-        """The settings of a generation_config.json; keys that mean nothing here are passed over."""
+        """The settings of a generation_config.json, given as text; unknown keys are ignored."""
         try:
             record = json.loads(text)
         except json.JSONDecodeError as error:
@@ -113,14 +117,14 @@ class GenerationSettings:
         known = {field.name for field in fields(GenerationSettings)}
         return GenerationSettings(
             **{
-                name: _several(name, value)
+                name: _as_tuple(name, value)
                 for name, value in record.items()
                 if name in known and value is not None
             }
         )
 
     def to_json(self) -> str:
-        """What differs from the defaults, as the text of a generation_config.json."""
+        """The settings that differ from the defaults, as the text of a generation_config.json."""
         changed = {
             field.name: getattr(self, field.name)
             for field in fields(self)
@@ -129,17 +133,18 @@ class GenerationSettings:
         return json.dumps(changed, ensure_ascii=False, indent=2) + "\n"
 
 
-def _several(name: str, value: Any) -> Any:
-    """The value of a setting, one or a list of it as a tuple where there may be several."""
+def _as_tuple(name: str, value: Any) -> Any:
+    """The value of a setting, as a tuple if the setting can hold several values."""
     if name == "bad_words_ids":
         return tuple(map(tuple, value))
-    if name not in _SEVERAL:
+    if name not in _TUPLES:
         return value
     return (value,) if isinstance(value, (int, str)) else tuple(value)
 
 
 def _check(settings: GenerationSettings) -> None:
-    for name, least in _LEAST.items():
+    """Raise an InputError for the first setting whose value is not possible."""
+    for name, least in _MINIMUM.items():
         value = getattr(settings, name)
         whole = isinstance(value, int) and not isinstance(value, bool)
         if value is not None and not (whole and value >= least):
@@ -158,6 +163,7 @@ def _check(settings: GenerationSettings) -> None:
 
 
 def _check_sampling(settings: GenerationSettings) -> None:
+    """Raise an InputError for an impossible temperature, top_p or min_p."""
     if settings.do_sample and not _within(settings.temperature, 0):
         raise InputError(
             f"temperature should be more than 0, got {settings.temperature!r}; "
@@ -170,5 +176,5 @@ def _check_sampling(settings: GenerationSettings) -> None:
 
 
 def _within(value: object, low: float, high: float = inf) -> bool:
-    """Whether it is a finite number above `low` and at most `high`."""
+    """True for a finite number above `low` and at most `high`."""
     return isinstance(value, (int, float)) and isfinite(value) and low < value <= high

@@ -1,4 +1,4 @@
-"""When a sequence ends: at an end token, at its longest length, after a stop string."""
+"""Stopping criteria: a sequence ends at an end token, its maximum length or a stop string."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,14 +8,14 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from regard.models.generation.hypotheses import Drafts
+from regard.models.generation.hypotheses import Hypotheses
 
-_SLACK = 8  # tokens without text that may stand within a stop string
+_TOKENS_WITHOUT_TEXT = 8  # special tokens, for instance, that may stand within a stop string
 
 
 @runtime_checkable
-class Decoder(Protocol):
-    """A tokenizer, as far as it turns ids into text."""
+class TextDecoder(Protocol):
+    """The part of a tokenizer that turns ids into text."""
 
     def decode(self, token_ids: list[int], *, skip_special_tokens: bool = ...) -> str:
         """The text of these ids."""
@@ -24,42 +24,57 @@ class Decoder(Protocol):
 
 @dataclass(frozen=True)
 class StopStrings:
-    """Ends a sequence whose new text holds one of the strings."""
+    """Ends a sequence as soon as its new text contains one of the strings."""
 
     strings: tuple[str, ...]
-    tokenizer: Decoder
+    tokenizer: TextDecoder
 
     @property
-    def reach(self) -> int:
-        """How many tokens can hold the longest of the strings, one byte each."""
-        return max(len(string.encode()) for string in self.strings) + _SLACK
+    def max_tokens(self) -> int:
+        """The largest number of tokens that the longest string can be spread over.
 
-    def __call__(self, written: Sequence[list[int]]) -> list[bool]:
-        """Whether each of these ends; it is asked after every token, so the last ones suffice."""
+        In the worst case each of its bytes is one token.
+        """
+        return max(len(string.encode()) for string in self.strings) + _TOKENS_WITHOUT_TEXT
+
+    def __call__(self, sequences: Sequence[list[int]]) -> list[bool]:
+        """For each sequence of new tokens, True if it contains a stop string.
+
+        This is called after every token, so it is enough to look at the last tokens.
+        """
         texts = (
-            self.tokenizer.decode(ids[-self.reach :], skip_special_tokens=True) for ids in written
+            self.tokenizer.decode(ids[-self.max_tokens :], skip_special_tokens=True)
+            for ids in sequences
         )
         return [any(string in text for string in self.strings) for text in texts]
 
 
 @dataclass(frozen=True)
-class Ends:
-    """Whether a draft ends with a token: `longest` is how many each sentence may write."""
+class StoppingCriteria:
+    """Decides whether a hypothesis ends with its next token.
+
+    `max_new_tokens` is the largest number of new tokens of each input, and `min_max_new_tokens` the
+    smallest of these numbers: before it no sequence can be too long, and the check is skipped.
+    """
 
     eos: Int[Tensor, " eos"]
-    longest: Int[Tensor, " sentence"]
-    soonest: int
+    max_new_tokens: Int[Tensor, " sentence"]
+    min_max_new_tokens: int
     strings: StopStrings | None = None
 
     def __call__(
-        self, drafts: Drafts, rows: Int[Tensor, " candidate"], tokens: Int[Tensor, " candidate"]
+        self,
+        hypotheses: Hypotheses,
+        rows: Int[Tensor, " candidate"],
+        tokens: Int[Tensor, " candidate"],
     ) -> Bool[Tensor, " candidate"]:
-        """For each candidate, a row and the token that it would write next."""
-        over = (tokens[:, None] == self.eos).any(dim=1)
-        if drafts.new + 1 >= self.soonest:
-            over = over | (drafts.new + 1 >= self.longest[drafts.sentences[rows]])
+        """True for each candidate, a row and its next token, that ends the sequence."""
+        ends = (tokens[:, None] == self.eos).any(dim=1)
+        length = hypotheses.new_tokens + 1
+        if length >= self.min_max_new_tokens:
+            ends = ends | (length >= self.max_new_tokens[hypotheses.input_index[rows]])
         if self.strings is not None:
-            fresh = drafts.ids[:, drafts.ids.shape[1] - drafts.new :][rows]
-            written = torch.cat([fresh, tokens[:, None]], dim=1).tolist()
-            over = over | torch.tensor(self.strings(written), device=over.device)
-        return over
+            prompt = hypotheses.ids.shape[1] - hypotheses.new_tokens
+            sequences = torch.cat([hypotheses.ids[:, prompt:][rows], tokens[:, None]], dim=1)
+            ends = ends | torch.tensor(self.strings(sequences.tolist()), device=ends.device)
+        return ends

@@ -1,114 +1,120 @@
-"""What every way of choosing tokens shares: the rules, the ends, and the score of what is done."""
+"""What every decoding strategy shares, and the simplest one: greedy search.
+
+A strategy chooses the next token of every hypothesis from its logits. It applies the logits
+processors, decides by the stopping criteria which hypotheses end, and scores those that do.
+"""
 
 from dataclasses import dataclass, replace
 from math import inf
 from typing import Protocol, runtime_checkable
 
-import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from regard.errors import InputError, NotFiniteError
-from regard.models.generation.hypotheses import Board, Drafts
-from regard.models.generation.logits_processors import Rules
-from regard.models.generation.stopping import Ends
-from regard.models.generation.topk import largest, log_totals
-
-Logits = Float[Tensor, "row vocab"]
+from regard.models.generation.hypotheses import Hypotheses, SearchState
+from regard.models.generation.logits_processors import Logits, LogitsProcessors
+from regard.models.generation.stopping import StoppingCriteria
+from regard.models.generation.topk import largest_per_row, logsumexp_per_row
 
 
 @runtime_checkable
 class Strategy(Protocol):
-    """A way of choosing: from the board and the logits of its drafts to the next board."""
+    """A way to choose tokens: greedy search, sampling or beam search."""
 
-    def __call__(self, logits: Logits, board: Board) -> Board:
-        """The board after every draft that goes on has one more token."""
+    def __call__(self, logits: Logits, search: SearchState) -> SearchState:
+        """The search after every active hypothesis has one more token."""
         ...
 
 
 @dataclass(frozen=True)
 class LengthPenalty:
-    """The score of a finished draft: its log-probability / length ** power.
+    """The score of a finished hypothesis: its log-probability / length ** power.
 
-    A sentence whose first tokens were forced counts those from `ahead` on.
+    Tokens that were forced as a prefix are not counted; `forced` has their number for each input.
     """
 
     power: float
-    ahead: Int[Tensor, " sentence"] | None = None
+    forced: Int[Tensor, " sentence"] | None = None
 
     def __call__(
         self,
-        scores: Float[Tensor, " row"],
-        sentences: Int[Tensor, " row"],
+        log_probabilities: Float[Tensor, " row"],
+        input_index: Int[Tensor, " row"],
         length: int | Int[Tensor, " row"],
     ) -> Float[Tensor, " row"]:
-        """The scores of drafts that have written `length` tokens."""
-        if self.ahead is None:
-            return scores / length**self.power
-        return scores / (length - self.ahead[sentences]).clamp(min=1) ** self.power
+        """The scores of hypotheses with `length` new tokens."""
+        if self.forced is None:
+            return log_probabilities / length**self.power
+        return log_probabilities / (length - self.forced[input_index]).clamp(min=1) ** self.power
 
 
 @dataclass(frozen=True)
-class Course:
-    """What a strategy obeys, whatever it chooses."""
+class DecodingRules:
+    """What holds for every strategy: the processors, the stopping criteria, the length penalty."""
 
-    rules: Rules
-    ends: Ends
+    processors: LogitsProcessors
+    stopping: StoppingCriteria
     penalty: LengthPenalty
 
-    def follow(self, board: Board, grown: Drafts, over: Bool[Tensor, " row"]) -> Board:
-        """The board on which these drafts go on, and those that are over are finished."""
-        if not over.any():
-            return replace(board, drafts=grown)
-        going = grown.select((~over).nonzero().squeeze(1))
-        done = self.finished(grown.select(over.nonzero().squeeze(1)))
-        return replace(board, drafts=going, finished=(*board.finished, done))
+    def advance(
+        self, search: SearchState, extended: Hypotheses, ended: Bool[Tensor, " row"]
+    ) -> SearchState:
+        """The search with these hypotheses, those that have ended moved to the finished ones."""
+        if not ended.any():
+            return replace(search, active=extended)
+        active = extended.select((~ended).nonzero().squeeze(1))
+        finished = self.finish(extended.select(ended.nonzero().squeeze(1)))
+        return replace(search, active=active, finished=(*search.finished, finished))
 
-    def finished(self, drafts: Drafts) -> Drafts:
-        """The drafts with their final scores."""
-        scores = self.penalty(drafts.scores, drafts.sentences, drafts.new)
-        return replace(drafts, scores=scores)
-
-
-def check_finite(totals: Float[Tensor, " row"], drafts: Drafts) -> None:
-    """Refuse logits whose sum, or largest, is no number: they would be followed without a word."""
-    if not totals.isfinite().all():
-        row = int((~totals.isfinite()).nonzero()[0])
-        raise NotFiniteError(
-            f"the logits of row {row} (input {int(drafts.sentences[row])}) are not finite at step "
-            f"{drafts.new}; look for NaN or infinity in the model's weights and inputs"
-        )
-
-
-def check_choice(best: Float[Tensor, " row"], sentences: Int[Tensor, " row"], step: int) -> None:
-    """Refuse a row all of whose tokens are forbidden."""
-    if (best == -inf).any():
-        sentence = int(sentences[best == -inf][0])
-        raise InputError(
-            f"every token is forbidden to input {sentence} at step {step}; ask for less by "
-            "bad_words_ids, suppress_tokens, no_repeat_ngram_size and the like"
-        )
-
-
-def everyone(drafts: Drafts) -> Int[Tensor, " row"]:
-    """Every row, in order."""
-    return torch.arange(drafts.rows, device=drafts.ids.device)
+    def finish(self, hypotheses: Hypotheses) -> Hypotheses:
+        """The hypotheses with their final scores."""
+        length = hypotheses.new_tokens
+        scores = self.penalty(hypotheses.beam_scores, hypotheses.input_index, length)
+        return replace(hypotheses, beam_scores=scores)
 
 
 @dataclass(frozen=True)
-class Greedy:
-    """The likeliest token at every step."""
+class GreedySearch:
+    """Takes the likeliest token at every step."""
 
-    course: Course
+    rules: DecodingRules
 
-    def __call__(self, logits: Logits, board: Board) -> Board:
-        """The board after each row has taken its likeliest token."""
-        drafts = board.drafts
-        totals = log_totals(logits)
-        check_finite(totals, drafts)
-        self.course.rules(logits, totals, drafts)
-        best, tokens = (part.squeeze(1) for part in largest(logits, 1))
-        check_choice(best, drafts.sentences, drafts.new)
-        rows = everyone(drafts)
-        grown = drafts.grown(rows, tokens, drafts.scores + (best - totals))
-        return self.course.follow(board, grown, self.course.ends(drafts, rows, tokens))
+    def __call__(self, logits: Logits, search: SearchState) -> SearchState:
+        """The search after each row has taken its likeliest token."""
+        hypotheses = search.active
+        log_totals = logsumexp_per_row(logits)
+        check_finite(log_totals, hypotheses)
+        self.rules.processors(logits, log_totals, hypotheses)
+        best, tokens = (part.squeeze(1) for part in largest_per_row(logits, 1))
+        check_some_token_allowed(best, hypotheses.input_index, hypotheses.new_tokens)
+        rows = hypotheses.all_rows
+        scores = hypotheses.beam_scores + (best - log_totals)
+        extended = hypotheses.extend(rows, tokens, scores)
+        return self.rules.advance(search, extended, self.rules.stopping(hypotheses, rows, tokens))
+
+
+def check_finite(per_row: Float[Tensor, " row"], hypotheses: Hypotheses) -> None:
+    """Raise a NotFiniteError if the logsumexp, or the maximum, of a row of logits is not finite.
+
+    Without this check a search would continue with arbitrary tokens and no message.
+    """
+    if not per_row.isfinite().all():
+        row = int((~per_row.isfinite()).nonzero()[0])
+        raise NotFiniteError(
+            f"the logits of row {row} (input {int(hypotheses.input_index[row])}) are not finite at "
+            f"step {hypotheses.new_tokens}; look for NaN or infinity in the model's weights and "
+            "inputs"
+        )
+
+
+def check_some_token_allowed(
+    best: Float[Tensor, " row"], input_index: Int[Tensor, " row"], step: int
+) -> None:
+    """Raise an InputError if even the best token of a row has the logit -inf."""
+    if (best == -inf).any():
+        number = int(input_index[best == -inf][0])
+        raise InputError(
+            f"every token is forbidden to input {number} at step {step}; ask for less by "
+            "bad_words_ids, suppress_tokens, no_repeat_ngram_size and the like"
+        )

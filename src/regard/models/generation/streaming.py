@@ -1,4 +1,4 @@
-"""Writing that is read while it is written: new tokens, or new text, as soon as they are there."""
+"""Streaming: the tokens or the text of one sequence, each part as soon as it is generated."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import InitVar, dataclass, field
@@ -7,101 +7,108 @@ from typing import Any
 from torch import Tensor
 
 from regard.errors import InputError
-from regard.models.generation.loop import GenerativeModel, plan_for, write
+from regard.models.generation.loop import GenerativeModel, decode, make_request
 from regard.models.generation.prompts import Inputs, Prefix
-from regard.models.generation.request import Plan
-from regard.models.generation.stopping import Decoder
+from regard.models.generation.request import GenerationRequest
+from regard.models.generation.stopping import TextDecoder
 
-_BEFORE = 8  # tokens of the prompt that the first new text may depend on
-_UNFINISHED = "\ufffd"  # what a decoder gives for bytes that are no character yet
+_CONTEXT_TOKENS = 8  # tokens of the prompt that the first new text may depend on
+_INCOMPLETE = "\ufffd"  # what a decoder gives for bytes that do not make a character yet
 
 
 @dataclass
-class TextFlow:
-    """Text from ids that come one by one; a character of several tokens comes with its last.
+class IncrementalDetokenizer:
+    """Turns ids that arrive one by one into text.
 
-    What follows on a prompt is told by `before`, its last ids: the text may depend on them.
+    A character that is spread over several tokens comes with the last of them. `context` are the
+    last ids of the prompt: the text of a token can depend on those before it, for instance whether
+    it begins with a space.
     """
 
-    tokenizer: Decoder
-    before: InitVar[Sequence[int]] = ()
+    tokenizer: TextDecoder
+    context: InitVar[Sequence[int]] = ()
     _ids: list[int] = field(init=False)
-    _said: int = field(init=False)  # of the ids, those whose text is out
+    _emitted: int = field(init=False)  # the number of ids whose text was already given out
 
-    def __post_init__(self, before: Sequence[int]) -> None:
-        self._ids, self._said = list(before), len(before)
+    def __post_init__(self, context: Sequence[int]) -> None:
+        self._ids, self._emitted = list(context), len(context)
 
     def push(self, token: int) -> str:
-        """The text that this token completes, perhaps none."""
+        """The text that this token completes, which may be empty."""
         self._ids.append(token)
-        text = self._text(len(self._ids))
-        return "" if text.endswith(_UNFINISHED) else self._say(text)
+        text = self._decode(len(self._ids))
+        return "" if text.endswith(_INCOMPLETE) else self._emit(text)
 
     def close(self) -> str:
-        """What is left when no token comes any more."""
-        return self._say(self._text(len(self._ids)))
+        """The text that is left after the last token."""
+        return self._emit(self._decode(len(self._ids)))
 
-    def _say(self, text: str) -> str:
-        new = text[len(self._text(self._said)) :]
+    def _emit(self, text: str) -> str:
+        """The part of the text that was not given out before."""
+        new = text[len(self._decode(self._emitted)) :]
         if new:
-            self._ids = self._ids[self._said :]
-            self._said = len(self._ids)
+            self._ids = self._ids[self._emitted :]
+            self._emitted = len(self._ids)
         return new
 
-    def _text(self, count: int) -> str:
+    def _decode(self, count: int) -> str:
+        """The text of the first `count` ids."""
         return self.tokenizer.decode(self._ids[:count], skip_special_tokens=True)
 
 
 def stream_ids(
-    writer: GenerativeModel[Any],
+    model: GenerativeModel[Any],
     inputs: Inputs,
     attention_mask: Tensor | None = None,
     *,
     prefix: Prefix | None = None,
-    tokenizer: Decoder | None = None,
+    tokenizer: TextDecoder | None = None,
     **settings: Any,
 ) -> Iterator[int]:
     """The new tokens of one sequence, each as soon as it is chosen; arguments as of `generate`."""
-    return _tokens(writer, plan_for(writer, inputs, attention_mask, prefix, tokenizer, settings))
+    request = make_request(model, inputs, attention_mask, prefix, tokenizer, settings)
+    return _stream_tokens(model, request)
 
 
 def stream(
-    writer: GenerativeModel[Any],
+    model: GenerativeModel[Any],
     inputs: Inputs,
     attention_mask: Tensor | None = None,
     *,
     prefix: Prefix | None = None,
-    tokenizer: Decoder | None = None,
+    tokenizer: TextDecoder | None = None,
     **settings: Any,
 ) -> Iterator[str]:
-    """The new text of one sequence, piece by piece; after the prompt it is what `generate` gives.
+    """The new text of one sequence in parts, each as soon as its characters are complete.
 
-    A piece ends where a character does.
+    Joined, the parts are the text that `generate` gives after the prompt; arguments as there.
     """
-    plan = plan_for(writer, inputs, attention_mask, prefix, tokenizer, settings)
-    if plan.tokenizer is None:
+    request = make_request(model, inputs, attention_mask, prefix, tokenizer, settings)
+    if request.tokenizer is None:
         raise InputError("a stream of text needs a tokenizer; give tokenizer=... or use stream_ids")
-    before = plan.prompt.tokens[0, -_BEFORE:].tolist()
-    return _pieces(_tokens(writer, plan), TextFlow(plan.tokenizer, before))
+    context = request.prompt.tokens[0, -_CONTEXT_TOKENS:].tolist()
+    detokenizer = IncrementalDetokenizer(request.tokenizer, context)
+    return _stream_text(_stream_tokens(model, request), detokenizer)
 
 
-def _tokens(writer: GenerativeModel[Any], plan: Plan) -> Iterator[int]:
-    rows, asked = len(plan.prompt.tokens), plan.settings
-    if rows > 1 or asked.num_beams > 1 or asked.num_return_sequences > 1:
+def _stream_tokens(model: GenerativeModel[Any], request: GenerationRequest) -> Iterator[int]:
+    """The newest token after each step; an InputError if there is more than one sequence."""
+    rows, settings = len(request.prompt.tokens), request.settings
+    if rows > 1 or settings.num_beams > 1 or settings.num_return_sequences > 1:
         raise InputError(
-            f"a stream is one sequence, got {rows} inputs, num_beams={asked.num_beams}, "
-            f"num_return_sequences={asked.num_return_sequences}; use generate for more"
+            f"a stream is one sequence, got {rows} inputs, num_beams={settings.num_beams}, "
+            f"num_return_sequences={settings.num_return_sequences}; use generate for more"
         )
     return (
-        int((board.finished[0] if board.finished else board.drafts).ids[0, -1])
-        for board in write(writer, plan)
+        int((search.finished[0] if search.finished else search.active).ids[0, -1])
+        for search in decode(model, request)
     )
 
 
-def _pieces(tokens: Iterator[int], flow: TextFlow) -> Iterator[str]:
+def _stream_text(tokens: Iterator[int], detokenizer: IncrementalDetokenizer) -> Iterator[str]:
+    """The text of the tokens, without empty parts."""
     for token in tokens:
-        piece = flow.push(token)
-        if piece:
-            yield piece
-    if rest := flow.close():
+        if text := detokenizer.push(token):
+            yield text
+    if rest := detokenizer.close():
         yield rest
