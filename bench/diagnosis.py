@@ -17,9 +17,9 @@ from bench.measure import Effort, Row, Table, Target
 from bench.patients import Patient, scored_on, set_on
 from bench.planting import MAKERS, Place, Planted
 from regard.diagnosis import CHECKS, Limit, diagnose
-from regard.diagnosis.checks.decoding import covered, words_of
+from regard.diagnosis.checks.translations import covered, words_of
 from regard.diagnosis.limits import LIMITS
-from regard.studies.causality import causal_leak, padding_leak
+from regard.studies.leaks import causal_leak, padding_leak
 from regard.types import Trace
 from regard.types.finding import SEVERITIES, Finding
 

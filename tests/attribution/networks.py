@@ -9,7 +9,7 @@ import transformers as hf
 from torch import Tensor, nn
 
 import regard
-from regard.attribution.gradients import gradients
+from regard.attribution.gradients import capture_gradients
 from regard.models import Transformer, TransformerConfig
 from regard.tracing import Edit
 from regard.types import AttentionMap, Trace
@@ -92,7 +92,7 @@ def traced(name: str) -> Trace:
     """The trace of the network with values, gradients and outputs."""
     model, inputs, objective = network(name)
     keep = regard.tracing.Keep(outputs=True)
-    return gradients(model, None, inputs, objective=objective, keep=keep)
+    return capture_gradients(model, None, inputs, objective=objective, keep=keep)
 
 
 @cache

@@ -8,9 +8,8 @@ import torch
 
 from attribution.networks import LENGTH, SOURCE, traced, used
 from measures.attending import a_decoder, a_text
-from regard.attribution import flow as maxflow
-from regard.attribution.flow import attention_flow
-from regard.attribution.flowgraph import UNIT
+from regard.attribution import flow as flow_module
+from regard.attribution.flow import UNIT, attention_flow
 from regard.attribution.rollout import rollout
 from regard.errors import InputError
 from regard.types import Trace
@@ -108,7 +107,7 @@ def test_more_edges_bring_the_bounds_together():
 def test_a_large_graph_keeps_the_largest_edges_of_each_token(monkeypatch):
     trace = a_trace(some_weights(tokens=11))
     few = attention_flow(trace, 4, edges=2)
-    monkeypatch.setattr(maxflow, "EDGES", 3 * 11 * 2)
+    monkeypatch.setattr(flow_module, "MOST_EDGES", 3 * 11 * 2)
     torch.testing.assert_close(attention_flow(trace, 4).least, few.least)
 
 

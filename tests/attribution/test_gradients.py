@@ -6,7 +6,7 @@ import transformers as hf
 from torch import nn
 
 from attribution.networks import LENGTH, MAKERS, SOURCE, VOCAB, WIDTH, bert, network, traced, used
-from regard.attribution.gradients import gradients, input_saliency, logit
+from regard.attribution.gradients import capture_gradients, gradient_times_input, logit
 from regard.attribution.relevance import relevance
 from regard.errors import InputError
 from regard.models import Recurrent
@@ -50,7 +50,7 @@ def test_no_parameter_gets_a_gradient_and_the_model_is_left_as_it_was(name):
     model.train()
     try:
         with torch.inference_mode():
-            gradients(model, None, inputs, objective=objective)
+            capture_gradients(model, None, inputs, objective=objective)
         assert all(each.training for each in model.modules())
         assert all(each.grad is None for each in model.parameters())
         assert hooks == [len(each._forward_hooks) for each in model.modules()]
@@ -61,7 +61,7 @@ def test_no_parameter_gets_a_gradient_and_the_model_is_left_as_it_was(name):
 @pytest.mark.parametrize("name", TABLES)
 def test_saliency_is_the_gradient_times_the_embedding_of_each_token(name):
     model, inputs, objective = network(name)
-    found = input_saliency(model, None, inputs, objective)
+    found = gradient_times_input(model, None, inputs, objective)
     torch.testing.assert_close(found, plainly(name, embedding=TABLES[name]))
     assert not found.requires_grad
 
@@ -70,14 +70,14 @@ def test_vectors_that_are_given_have_a_saliency_themselves():
     model, inputs, objective = network("torch")
     x = inputs["src"].clone().requires_grad_()
     (slope,) = torch.autograd.grad(objective(model(x)), x)
-    found = input_saliency(model, None, inputs, objective)
+    found = gradient_times_input(model, None, inputs, objective)
     torch.testing.assert_close(found, (slope * x).sum(-1)[0].detach())
 
 
 def test_to_first_order_it_is_the_fall_without_the_token():
     table, head = nn.Embedding(VOCAB, WIDTH), nn.Linear(WIDTH, 2)
     model, ids = nn.Sequential(table, head), torch.tensor([[5, 7, 11]])
-    found = input_saliency(model, None, {"input": ids}, lambda output: output[0, :, 1].sum())
+    found = gradient_times_input(model, None, {"input": ids}, lambda output: output[0, :, 1].sum())
     falls = (head(table(ids)) - head.bias)[0, :, 1]
     torch.testing.assert_close(found, falls.detach())
 
@@ -89,17 +89,19 @@ def test_a_text_is_read_by_the_models_own_tokenizer():
         vocab_size=len(tokenizer), hidden_size=WIDTH, num_attention_heads=3, num_hidden_layers=1
     )
     model = hf.BertForSequenceClassification(config)
-    trace = gradients(model, tokenizer, "I love you", objective=logit(1))
+    trace = capture_gradients(model, tokenizer, "I love you", objective=logit(1))
     tokens = trace.streams["tokens"]
     assert tokens.texts[0] == "[CLS]"
-    assert input_saliency(model, tokenizer, "I love you", logit(1)).shape == (len(tokens),)
+    assert gradient_times_input(model, tokenizer, "I love you", logit(1)).shape == (len(tokens),)
 
 
 def test_padding_has_no_saliency():
     model, inputs, _ = network("bert")
     mask = torch.ones(1, LENGTH, dtype=torch.long)
     mask[0, 5:] = 0
-    found = input_saliency(model, None, inputs | {"attention_mask": mask}, lambda o: o[0][0, 0, 0])
+    found = gradient_times_input(
+        model, None, inputs | {"attention_mask": mask}, lambda o: o[0][0, 0, 0]
+    )
     assert found.shape == (5,)
 
 
@@ -109,16 +111,17 @@ def test_a_recurrent_translator_has_both():
         name: torch.randint(3, VOCAB, (1, n))
         for name, n in (("input_ids", SOURCE), ("decoder_input_ids", LENGTH))
     }
-    trace = gradients(model, None, ids, objective=logit(4, place=2))
+    trace = capture_gradients(model, None, ids, objective=logit(4, place=2))
     assert trace.of("cross")[0].gradient.shape[1] == LENGTH
     assert not trace.of("cross")[0].gradient[:, 3:].any()
-    assert input_saliency(model, None, ids, logit(4)).shape == (SOURCE,)
+    assert gradient_times_input(model, None, ids, logit(4)).shape == (SOURCE,)
 
 
 def test_what_is_kept_can_be_chosen():
     model, inputs, objective = network("bert")
     keep = Keep(half=True, outputs=True)
-    trace = gradients(model, None, inputs, objective=objective, keep=keep, sites="*layer.1*")
+    options = {"keep": keep, "sites": "*layer.1*"}
+    trace = capture_gradients(model, None, inputs, objective=objective, **options)
     (each,) = trace.maps
     assert isinstance(each.source, Recomputable)
     assert not each.source.exact
@@ -163,7 +166,7 @@ def test_a_logit_that_there_is_not_is_refused(asked, output, message):
 def test_an_objective_that_has_no_gradient_is_refused(objective, message):
     model, inputs, _ = network("bert")
     with pytest.raises(InputError, match=message):
-        gradients(model, None, inputs, objective=objective)
+        capture_gradients(model, None, inputs, objective=objective)
 
 
 class OneHot(nn.Module):
@@ -182,15 +185,15 @@ class OneHot(nn.Module):
 def test_ids_that_no_embedding_reads_have_no_gradient():
     ids = torch.arange(3, 3 + LENGTH)[None]
     with pytest.raises(InputError, match=r"OneHot was given ids that no torch.nn.Embedding reads"):
-        input_saliency(OneHot(), None, {"ids": ids}, lambda output: output.sum())
+        gradient_times_input(OneHot(), None, {"ids": ids}, lambda output: output.sum())
     given = {"ids": ids, "places": torch.arange(LENGTH)[None]}
     with pytest.raises(InputError, match="OneHot embeds none of its input's ids"):
-        input_saliency(OneHot(), None, given, lambda output: output.sum())
+        gradient_times_input(OneHot(), None, given, lambda output: output.sum())
 
 
 def test_a_batch_is_refused():
     with pytest.raises(InputError, match="expected one example, got a batch of 2"):
-        gradients(bert(), None, {"input_ids": torch.ones(2, LENGTH, dtype=torch.long)})
+        capture_gradients(bert(), None, {"input_ids": torch.ones(2, LENGTH, dtype=torch.long)})
 
 
 def test_ids_that_are_copied_on_the_way_are_known_by_what_they_are():
@@ -204,7 +207,7 @@ def test_ids_that_are_copied_on_the_way_are_known_by_what_they_are():
             return self.places(places) + self.table(ids.clone())
 
     model, ids = Copied(), torch.tensor([[5, 6, 7]])
-    found = input_saliency(model, None, {"ids": ids}, lambda output: output.sum())
+    found = gradient_times_input(model, None, {"ids": ids}, lambda output: output.sum())
     torch.testing.assert_close(found, model.table(ids)[0].sum(-1).detach())
 
 
@@ -218,11 +221,13 @@ def test_an_input_that_makes_no_difference_has_no_saliency():
             self.table(ids)
             return self.other(ids + 1)
 
-    found = input_saliency(Ignores(), None, {"ids": torch.tensor([[5, 6]])}, lambda o: o.sum())
+    found = gradient_times_input(
+        Ignores(), None, {"ids": torch.tensor([[5, 6]])}, lambda o: o.sum()
+    )
     assert found.tolist() == [0, 0]
 
 
 def test_the_whole_road_from_a_translator_to_relevance():
     model, inputs, objective = network("marian")
-    trace = gradients(model, None, inputs, objective=objective)
+    trace = capture_gradients(model, None, inputs, objective=objective)
     assert relevance(trace).shape == (LENGTH, SOURCE)

@@ -57,8 +57,8 @@ def test_joined_heads_are_summed_before_they_are_measured():
     trace, weights, vectors = attended()
     found = value_norms(trace, "MultiheadAttention")
     expected = (weights[..., None] * vectors[:, None]).sum(0).norm(dim=-1)
-    torch.testing.assert_close(found.joined(), expected, **CLOSE)
-    torch.testing.assert_close(found.joined(range(3, 5)), expected[3:5], **CLOSE)
+    torch.testing.assert_close(found.summed_over_heads(), expected, **CLOSE)
+    torch.testing.assert_close(found.summed_over_heads(range(3, 5)), expected[3:5], **CLOSE)
 
 
 @pytest.mark.parametrize(
@@ -101,8 +101,8 @@ def test_without_the_projection_it_says_that_it_measures_values():
     found = value_norms(Trace(trace.streams, (replace(each, output=None),)), each.site)
     assert found.of == "values"
     torch.testing.assert_close(found.lengths, each.values.norm(dim=-1), **CLOSE)
-    with pytest.raises(InputError, match="its output projection was not seen"):
-        found.joined()
+    with pytest.raises(InputError, match="output projection, which was not captured"):
+        found.summed_over_heads()
 
 
 def test_without_values_it_says_how_to_keep_them():
@@ -114,7 +114,7 @@ def test_without_values_it_says_how_to_keep_them():
 
 def test_many_keys_are_measured_a_span_at_a_time(monkeypatch):
     trace, _, vectors = attended()
-    monkeypatch.setattr("regard.attribution.norms._SPAN", 3)
+    monkeypatch.setattr("regard.types.attribution._KEYS_AT_ONCE", 3)
     found = value_norms(trace, "MultiheadAttention")
     torch.testing.assert_close(found.lengths, vectors.norm(dim=-1), **CLOSE)
-    assert found.joined().shape == (LENGTH, LENGTH)
+    assert found.summed_over_heads().shape == (LENGTH, LENGTH)

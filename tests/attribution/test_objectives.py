@@ -6,8 +6,15 @@ import pytest
 import torch
 from torch import nn
 
-from regard.attribution.clean_run import Subject
-from regard.attribution.objectives import Alike, Given, Said, judge_of, main_tensor, vocabulary_of
+from regard.attribution.clean_run import CleanRun
+from regard.attribution.objectives import (
+    CustomObjective,
+    OutputSimilarity,
+    TokenProbability,
+    default_objective,
+    main_tensor,
+    vocabulary_size,
+)
 from regard.errors import InputError, ShapeError
 from regard.tracing.inputs.example import Prepared, prepare
 from studies.tiny_models import Finder, reader, tokenizer, translator, writer
@@ -19,32 +26,34 @@ def example_of(count: int = 5) -> Prepared:
     return prepare(nn.Embedding(11, 3), None, {"input": torch.arange(count)[None]})
 
 
-def judged(output: Any, model: nn.Module | None = None, **how: Any) -> Said | Alike:
+def judged(
+    output: Any, model: nn.Module | None = None, **how: Any
+) -> TokenProbability | OutputSimilarity:
     how = {"causal": False} | how
-    return judge_of(model or nn.Identity(), example_of(), output, **how)
+    return default_objective(model or nn.Identity(), example_of(), output, **how)
 
 
 @pytest.mark.parametrize(
     ("model", "name"),
     [
-        (translator(), "written"),
-        (translator(recurrent=True), "written"),
+        (translator(), "generated text"),
+        (translator(recurrent=True), "generated text"),
         (writer(), "next token"),
-        (reader(), "likeness"),
+        (reader(), "similarity"),
         (reader(head="language"), "tokens"),
         (reader(head="classes", labels=5), "class"),
         (Finder(vocabulary=61), "class"),
     ],
 )
 def test_what_is_judged_is_what_the_model_is_for(model: nn.Module, name: str) -> None:
-    subject = Subject.of(model, tokenizer(), TEXT)
-    assert subject.judge.name == name
-    assert 0 < subject.whole <= 1 + 1e-9
+    run = CleanRun.of(model, tokenizer(), TEXT)
+    assert run.objective.name == name
+    assert 0 < run.value <= 1 + 1e-9
 
 
 def test_the_probability_of_several_tokens_is_their_geometric_mean() -> None:
     logits = torch.randn(1, 5, 7)
-    said = Said("written", (0, 1, 2, 3, 4), torch.tensor([1, 2, 3, 4, 5]))
+    said = TokenProbability("generated text", (0, 1, 2, 3, 4), torch.tensor([1, 2, 3, 4, 5]))
     chosen = logits.softmax(-1)[0, range(5), range(1, 6)]
     assert said(logits).item() == pytest.approx(chosen.log().mean().exp().item())
 
@@ -60,7 +69,7 @@ def test_rows_of_tokens_follow_them_when_others_are_gone() -> None:
     assert judge.name == "masked tokens"
     shorter = {"logits": logits[:, [0, 2, 3]]}  # the second and the last were deleted
     places = torch.tensor([[0, -1, 1, 2, -1]])
-    torch.testing.assert_close(judge.of(shorter, places), judge({"logits": logits}))
+    torch.testing.assert_close(judge.after_erasure(shorter, places), judge({"logits": logits}))
 
 
 def test_rows_of_tokens_that_are_gone_do_not_count() -> None:
@@ -71,7 +80,8 @@ def test_rows_of_tokens_that_are_gone_do_not_count() -> None:
     changed[0, 1] = 0
     places = torch.tensor([[0, -1, 2, 3, 4]])
     torch.testing.assert_close(
-        judge.of({"logits": changed}, places), judge.of({"logits": logits}, places)
+        judge.after_erasure({"logits": changed}, places),
+        judge.after_erasure({"logits": logits}, places),
     )
     assert judge({"logits": changed}).item() < judge({"logits": logits}).item()
 
@@ -81,7 +91,7 @@ def test_the_next_token_is_that_of_the_last_row_however_many_there_are() -> None
     judge = judged({"logits": logits}, causal=True)
     shorter = {"logits": logits[:, 2:]}
     places = torch.tensor([[-1, -1, 0, 1, 2]])
-    torch.testing.assert_close(judge.of(shorter, places), judge({"logits": logits}))
+    torch.testing.assert_close(judge.after_erasure(shorter, places), judge({"logits": logits}))
 
 
 def test_likeness_leaves_out_vectors_of_tokens_that_are_gone() -> None:
@@ -91,25 +101,29 @@ def test_likeness_leaves_out_vectors_of_tokens_that_are_gone() -> None:
     changed = vectors.clone()
     changed[0, 4] = 100
     places = torch.tensor([[0, 1, 2, 3, -1]])
-    torch.testing.assert_close(judge.of(changed, places), judge.of(vectors, places))
+    torch.testing.assert_close(
+        judge.after_erasure(changed, places), judge.after_erasure(vectors, places)
+    )
     expected = torch.cosine_similarity(vectors[0, :4].mean(0), vectors[0].mean(0), dim=0)
-    assert judge.of(vectors, places).item() == pytest.approx(expected.item())
+    assert judge.after_erasure(vectors, places).item() == pytest.approx(expected.item())
 
 
 def test_likeness_of_rows_that_are_no_tokens_is_over_all_of_them() -> None:
     vectors = torch.randn(1, 3, 7)
     judge = judged(vectors)
-    assert not judge.rows
-    torch.testing.assert_close(judge.of(vectors, torch.tensor([[-1, 0, 1, 2, 3]])), judge(vectors))
+    assert not judge.rows_are_tokens
+    torch.testing.assert_close(
+        judge.after_erasure(vectors, torch.tensor([[-1, 0, 1, 2, 3]])), judge(vectors)
+    )
 
 
 def test_an_objective_of_one_s_own_gives_a_number_for_each_example() -> None:
-    given = Given(lambda output: output.sum(dim=(1, 2)))
+    given = CustomObjective(lambda output: output.sum(dim=(1, 2)))
     assert given(torch.ones(2, 3, 5)).tolist() == [15, 15]
     with pytest.raises(ShapeError, match=r"a number for each example of a batch, got \(2, 3\)"):
-        Given(lambda output: output[..., 0])(torch.ones(2, 3, 5))
+        CustomObjective(lambda output: output[..., 0])(torch.ones(2, 3, 5))
     with pytest.raises(ShapeError, match="got float"):
-        Given(lambda output: 1.0)(torch.ones(2, 3, 5))
+        CustomObjective(lambda output: 1.0)(torch.ones(2, 3, 5))
 
 
 def test_the_main_tensor_is_found_in_what_models_give() -> None:
@@ -131,6 +145,6 @@ def test_one_number_has_no_probability() -> None:
 
 
 def test_the_vocabulary_is_the_config_s_or_the_largest_table() -> None:
-    assert vocabulary_of(writer()) == len(tokenizer())
-    assert vocabulary_of(nn.Sequential(nn.Embedding(7, 3), nn.Embedding(13, 3))) == 13
-    assert vocabulary_of(nn.Identity()) == 0
+    assert vocabulary_size(writer()) == len(tokenizer())
+    assert vocabulary_size(nn.Sequential(nn.Embedding(7, 3), nn.Embedding(13, 3))) == 13
+    assert vocabulary_size(nn.Identity()) == 0

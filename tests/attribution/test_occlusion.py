@@ -3,26 +3,26 @@
 import pytest
 import torch
 
-from regard.attribution.erasing import By, Erasing
-from regard.attribution.occlusion import irrelevant_focus, occlusion
+from regard.attribution.erasure import ErasureMethod, ErasureOptions
+from regard.attribution.occlusion import occlusion
 from regard.tracing.inputs.example import forward
-from studies.tiny_models import SOUGHT, Distracted, Finder, tokenizer, translator, writer
+from studies.tiny_models import SOUGHT, Finder, tokenizer, translator, writer
 
 IDS = {"input_ids": torch.tensor([[5, 2, 7, SOUGHT, 9]])}
 
 
 @pytest.mark.parametrize("by", ["mask-token", "attention", "delete"])
-def test_the_one_word_that_matters_has_all_the_effect(by: By) -> None:
-    found = occlusion(Finder(), None, IDS, how=Erasing(by, fill=10))
-    assert (found.judged, found.by, found.units[3]) == ("class", by, (3,))
+def test_the_one_word_that_matters_has_all_the_effect(by: ErasureMethod) -> None:
+    found = occlusion(Finder(), None, IDS, erasure=ErasureOptions(by, fill=10))
+    assert (found.objective, found.by, found.units[3]) == ("class", by, (3,))
     torch.testing.assert_close(found.effect[[0, 1, 2, 4]], torch.zeros(4).double())
-    assert found.effect[3] > 0.8 * found.whole > 0.7
+    assert found.effect[3] > 0.8 * found.full_value > 0.7
 
 
 def test_the_effect_is_what_the_model_loses_without_the_word() -> None:
     model = writer()
     ids = torch.tensor([[5, 6, 7, 8]])
-    found = occlusion(model, None, {"input_ids": ids}, how=Erasing("mask-token", fill=9))
+    found = occlusion(model, None, {"input_ids": ids}, erasure=ErasureOptions("mask-token", fill=9))
     said = forward(model, {"input_ids": ids})[0, -1].softmax(-1)
     other = forward(model, {"input_ids": torch.tensor([[5, 9, 7, 8]])})[0, -1].softmax(-1)
     expected = said.max() - other[said.argmax()]
@@ -32,36 +32,16 @@ def test_the_effect_is_what_the_model_loses_without_the_word() -> None:
 def test_a_translation_is_judged_while_it_is_forced() -> None:
     model, text = translator(), "we love tea"
     found = occlusion(model, tokenizer(), text, target="you see")
-    assert (found.judged, len(found.texts)) == ("written", 3)
+    assert (found.objective, len(found.texts)) == ("generated text", 3)
     ids, target = (torch.tensor([tokenizer()(each)["input_ids"]]) for each in (text, "you see"))
     start = torch.full((1, 1), tokenizer().bos_token_id)
     read = torch.cat([start, target[:, :-1]], dim=1)
     said = forward(model, {"input_ids": ids, "decoder_input_ids": read}).log_softmax(-1)
     expected = said.gather(2, target[:, :, None]).mean().exp()
-    assert found.whole == pytest.approx(expected.item(), rel=1e-5)
+    assert found.full_value == pytest.approx(expected.item(), rel=1e-5)
 
 
 def test_an_objective_of_one_s_own_is_judged() -> None:
     found = occlusion(Finder(), None, IDS, objective=lambda output: output[:, SOUGHT])
-    assert (found.judged, found.whole) == ("given", pytest.approx(10))
+    assert (found.objective, found.full_value) == ("custom", pytest.approx(10))
     torch.testing.assert_close(found.effect, torch.tensor([0, 0, 0, 10, 0]).double())
-
-
-def test_a_word_that_is_looked_at_for_nothing_has_weight_and_no_effect() -> None:
-    found = irrelevant_focus(Distracted(), None, IDS, how=Erasing("delete"))
-    assert found.share.argmax() == 3
-    assert found.share[3] > 0.5
-    assert found.effect[3].item() == pytest.approx(0)
-    assert found.effect[0] > 0.9
-    assert found.share.sum().item() == pytest.approx(1)
-
-
-def test_the_weight_may_be_another() -> None:
-    weights = torch.tensor([1.0, 0.0, 0.0, 0.0, 3.0])
-    found = irrelevant_focus(Finder(), None, IDS, importance=weights)
-    assert found.share.tolist() == [0.25, 0, 0, 0, 0.75]
-
-
-def test_special_tokens_hold_the_rest_of_the_weight() -> None:
-    found = irrelevant_focus(translator(), tokenizer(), "we love tea")
-    assert 0.2 < found.share.sum().item() < 1

@@ -149,7 +149,7 @@ def test_what_is_missing_is_named_with_the_way_to_get_it(missing):
 
 
 def test_too_many_numbers_are_refused_with_the_way_out(monkeypatch):
-    monkeypatch.setattr(import_module("regard.attribution.relevance"), "MOST", 48)
+    monkeypatch.setattr(import_module("regard.attribution.relevance"), "MOST_NUMBERS", 48)
     with pytest.raises(InputError, match=r"hold 7 x 7 numbers; ask for one row .* relevance_from"):
         relevance(traced("bert"))
 

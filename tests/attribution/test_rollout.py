@@ -106,7 +106,7 @@ def test_one_row_looks_at_strips_of_rows_that_matter_only(monkeypatch):
 
 
 def test_too_many_shares_are_refused_with_the_way_out(monkeypatch):
-    monkeypatch.setattr(import_module("regard.attribution.rollout"), "MOST", 48)
+    monkeypatch.setattr(import_module("regard.attribution.rollout"), "MOST_SHARES", 48)
     with pytest.raises(InputError, match=r"hold 7 x 7 shares; ask for one row .* rollout_from"):
         rollout(traced("bert"))
     assert rollout_from(traced("bert"), 0).shape == (7,)

@@ -19,7 +19,7 @@ def test_the_call_of_a_finding_can_be_run_as_it_stands():
     (found,) = diagnose(traces, model, checks=[CHECKS["uniform"]])
     known = {"model": model, "processor": model.tokenizer, "texts": ["I love you"]}
     tried = eval(found.remedy_code, {"regard": regard} | known)  # noqa: S307  our own code
-    assert tried.judged == "written"
+    assert tried.objective == "generated text"
     assert tried.after[0][ENCODER].weights(2).sum() == 0
 
 

@@ -17,15 +17,15 @@ from measures.attending import (
     with_map,
 )
 from regard.errors import InputError
-from regard.measures import merged
+from regard.measures import merge_pieces
 from regard.measures.decoding import (
+    argmax_sources,
     coverage,
     fertility,
-    in_words,
+    merge_words,
     monotonicity,
-    positions,
-    returns,
-    sources,
+    expected_positions,
+    revisits,
 )
 from regard.types import Tokens, Trace, counting
 
@@ -101,30 +101,30 @@ def test_each_row_is_written_from_one_token_and_comes_back_or_not(peaks):
     assert fertility(trace, "h.0").sum() == len(peaks)
     runs = [key for n, key in enumerate(peaks) if n == 0 or peaks[n - 1] != key]
     expected = [max(0, runs.count(key) - 1) for key in range(5)]
-    assert returns(trace, "h.0").tolist() == expected
+    assert revisits(trace, "h.0").tolist() == expected
 
 
 def test_rows_that_see_nothing_are_written_from_nowhere():
     trace = writing([1, 2, 3])
     trace["h.0"].source.weights[0, 1] = 0
-    assert sources(trace, "h.0").tolist() == [1, -1, 3]
+    assert argmax_sources(trace, "h.0").tolist() == [1, -1, 3]
     assert fertility(trace, "h.0").tolist() == [0, 1, 0, 1, 0]
-    assert positions(trace, "h.0").isnan().tolist() == [False, True, False]
+    assert expected_positions(trace, "h.0").isnan().tolist() == [False, True, False]
     assert monotonicity(trace, "h.0") == 1
-    assert returns(trace, "h.0").tolist() == [0] * 5
+    assert revisits(trace, "h.0").tolist() == [0] * 5
 
 
 def test_words_are_merged_as_alignments_are():
     trace = a_translation()
-    found = in_words(trace, "h.0")
+    found = merge_words(trace, "h.0")
     rows, columns = (*range(6), None), (*(n // 3 for n in range(12)), None)
-    expected = torch.stack([merged(head, rows, columns) for head in trace["h.0"].weights()])
+    expected = torch.stack([merge_pieces(head, rows, columns) for head in trace["h.0"].weights()])
     torch.testing.assert_close(found["h.0"].weights(), expected)
     assert found["h.0"].shape == (HEADS, 6, 4)
 
 
 def test_words_are_called_by_their_pieces_without_marks():
-    found = in_words(a_translation(), "h.0")
+    found = merge_words(a_translation(), "h.0")
     assert found.streams["target"].texts == tuple("我爱中国的猫")
     assert found.streams["source"].texts[0] == "p0w1w2"
 
@@ -132,18 +132,18 @@ def test_words_are_called_by_their_pieces_without_marks():
 def test_the_coverage_of_words_leaves_special_tokens_out():
     trace = a_translation()
     kept = picked(trace, None)[:-1, :-1]
-    found = coverage(in_words(trace, "h.0"), "h.0")
+    found = coverage(merge_words(trace, "h.0"), "h.0")
     torch.testing.assert_close(found, kept.sum(0).view(4, 3).sum(1))
 
 
 def test_without_words_each_token_is_one():
     trace = Trace.from_weights({"h.0": torch.eye(3)}, list("abc"), list("xyz"))
-    assert in_words(trace, "h.0").streams["keys"] == Tokens(tuple("xyz"))
+    assert merge_words(trace, "h.0").streams["keys"] == Tokens(tuple("xyz"))
 
 
 def test_rows_are_called_by_what_they_read_where_nothing_else_is_known():
     trace = a_translation()
-    found = in_words(with_map(trace, replace(trace["h.0"], produced=None)), "h.0")
+    found = merge_words(with_map(trace, replace(trace["h.0"], produced=None)), "h.0")
     assert found.streams["target"].texts == tuple("我爱中国的猫")
     torch.testing.assert_close(
         found["h.0"].weights()[0, 0, 0], trace["h.0"].weights()[0, 1, :3].sum()
@@ -153,7 +153,7 @@ def test_rows_are_called_by_what_they_read_where_nothing_else_is_known():
 def test_a_part_has_the_words_of_its_pieces():
     trace = a_translation()
     part = with_map(trace, trace["h.0"].part(range(2, 5), range(6, 9)))
-    found = in_words(part, "h.0")
+    found = merge_words(part, "h.0")
     assert found["h.0"].shape == (HEADS, 3, 1)
     assert found.streams["source"].texts == ("p6w7w8",)
 
@@ -161,10 +161,10 @@ def test_a_part_has_the_words_of_its_pieces():
 def test_chosen_heads_stay_known_by_their_numbers():
     trace = a_translation()
     chosen = with_map(trace, trace["h.0"].select([2, 0]))
-    assert in_words(chosen, "h.0")["h.0"].head_numbers == (2, 0)
+    assert merge_words(chosen, "h.0")["h.0"].head_numbers == (2, 0)
 
 
-@pytest.mark.parametrize("measure", [coverage, fertility, returns, monotonicity, in_words])
+@pytest.mark.parametrize("measure", [coverage, fertility, revisits, monotonicity, merge_words])
 def test_a_text_that_looks_at_itself_is_refused(measure):
     with pytest.raises(InputError, match=r"at a source, got 'h\.0' of kind 'encoder'"):
         measure(a_text(), "h.0")

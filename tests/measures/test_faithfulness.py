@@ -10,10 +10,10 @@ from regard.errors import InputError, ShapeError
 from regard.measures.faithfulness import (
     SHARES,
     area_over_curve,
+    bin_sizes,
     comprehensiveness,
     kendall,
     ranking,
-    sizes_of,
     spearman,
     sufficiency,
 )
@@ -45,17 +45,17 @@ def test_a_curve_without_steps_is_refused() -> None:
 def test_shares_are_rounded_up_and_each_number_stands_once(
     count: int, sizes: tuple[int, ...]
 ) -> None:
-    assert sizes_of(SHARES, count) == sizes
+    assert bin_sizes(SHARES, count) == sizes
 
 
 def test_a_share_that_is_a_whole_number_is_not_rounded_up() -> None:
-    assert sizes_of([0.07, 0.29], 100) == (7, 29)
+    assert bin_sizes([0.07, 0.29], 100) == (7, 29)
 
 
 @pytest.mark.parametrize(("shares", "count"), [((), 3), ((0.0,), 3), ((1.1,), 3), ((0.5,), 0)])
 def test_shares_that_are_none_are_refused(shares: tuple[float, ...], count: int) -> None:
     with pytest.raises(InputError, match="expected shares between 0 and 1"):
-        sizes_of(shares, count)
+        bin_sizes(shares, count)
 
 
 def test_a_ranking_has_the_highest_first_and_leaves_equals_in_their_order() -> None:

@@ -20,7 +20,7 @@ from measures.attending import (
     with_weights,
 )
 from regard import masks
-from regard.measures.repeats import repeated
+from regard.measures.repeated_tokens import repeat_attention
 from regard.measures.roles import NAMES, Role, aligner, best_offsets, leading_roles, roles
 from regard.types import Axis, Dense, Tokens, Trace
 
@@ -64,7 +64,7 @@ def test_the_roles_of_a_text_are_those_of_their_definitions(text, source):
 @pytest.mark.parametrize("source", SOURCES)
 def test_the_roles_of_repeats_are_those_of_the_rows_that_have_some(source):
     trace = of_source(a_decoder(), source)
-    found, copies = roles(trace, "h.0"), repeated(trace, "h.0")
+    found, copies = roles(trace, "h.0"), repeat_attention(trace, "h.0")
     assert torch.equal(found["duplicate"], copies.duplicate)
     assert torch.equal(found["induction"], copies.induction)
 

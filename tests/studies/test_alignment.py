@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from regard.errors import InputError
-from regard.measures import likeliest, read_gold
+from regard.measures import argmax_links, read_gold_links
 from regard.models import Recurrent, Tokenizer, Transformer, from_pretrained
 from regard.models.generation import GenerationSettings
 from regard.models.tokenizers import TokenizerPair
@@ -25,8 +25,10 @@ from regard.types import Tokens
 
 LINES = ["I love you.", "she loves tea", "我爱你。", "她爱茶"]
 SENTENCES = [
-    Sentence(("I", "love", "you", "."), ("我", "爱", "你", "。"), read_gold("0-0 1-1 2-2 3-3")),
-    Sentence(("she", "loves", "tea"), ("她", "爱", "茶"), read_gold("0-0 1-1 2-2")),
+    Sentence(
+        ("I", "love", "you", "."), ("我", "爱", "你", "。"), read_gold_links("0-0 1-1 2-2 3-3")
+    ),
+    Sentence(("she", "loves", "tea"), ("她", "爱", "茶"), read_gold_links("0-0 1-1 2-2")),
 ]
 
 
@@ -69,14 +71,14 @@ def test_pieces_without_places_are_refused() -> None:
 
 def test_the_diagonal_goes_from_the_first_word_to_the_last() -> None:
     sentence = Sentence(("a", "b", "c", "d"), ("x", "y"))
-    assert likeliest(diagonal(sentence)) == {(0, 0), (2, 1)}
+    assert argmax_links(diagonal(sentence)) == {(0, 0), (2, 1)}
 
 
 def test_peaks_are_right_where_the_largest_weight_is_on_a_linked_word() -> None:
     weights = torch.tensor([[0.9, 0.1], [0.8, 0.2], [0.3, 0.7]])
-    assert peaks([weights], [read_gold("0-0 1-1 1-2")]) == pytest.approx(2 / 3)
+    assert peaks([weights], [read_gold_links("0-0 1-1 1-2")]) == pytest.approx(2 / 3)
     with pytest.raises(InputError, match="at least one linked word"):
-        peaks([weights], [read_gold("")])
+        peaks([weights], [read_gold_links("")])
 
 
 def test_targets_of_unequal_lengths_are_read_as_if_each_ran_alone(translator: Recurrent) -> None:

@@ -7,7 +7,7 @@ import torch
 
 import regard
 from regard.errors import InputError, UnknownNameError
-from regard.studies.knockout import To, knock_outs
+from regard.studies.knockout import Replacement, knock_outs
 from regard.tracing import knock_out, uniform
 from studies import tiny_models
 from studies.tiny_models import Finder, reader, tokenizer, translator, writer
@@ -17,12 +17,12 @@ EDITS = {"zero": knock_out, "uniform": uniform}
 
 
 @pytest.mark.parametrize("to", ["zero", "uniform"])
-def test_a_head_is_out_as_if_it_alone_were_edited(to: To) -> None:
+def test_a_head_is_out_as_if_it_alone_were_edited(to: Replacement) -> None:
     model, ids = writer(), torch.tensor([tokenizer()(TEXT)["input_ids"]])
     found = knock_outs(model, tokenizer(), TEXT, to=to)
     own = model(ids).detach().log_softmax(-1)
     said = own[0, :-1].gather(1, ids[0, 1:, None])[:, 0]
-    assert (found.judged, found.loss) == ("text", pytest.approx(-said.mean().item(), abs=1e-5))
+    assert (found.objective, found.loss) == ("text", pytest.approx(-said.mean().item(), abs=1e-5))
     for head in range(3):
         with regard.watch(model, edit=EDITS[to](SITE, [head])), torch.no_grad():
             now = model(ids).log_softmax(-1)
@@ -70,7 +70,7 @@ def test_numbers_are_means_over_the_texts() -> None:
 def test_a_translation_is_rewritten_where_the_greedy_one_is_another(recurrent: bool) -> None:
     model = translator(recurrent)
     found = knock_outs(model, tokenizer(), TEXT)
-    assert found.judged == "written"
+    assert found.objective == "generated text"
     ids = tokenizer()(TEXT, return_tensors="pt")["input_ids"]
     plain = model.generate(ids, num_beams=1)[0].tolist()
     for site, heads in found.rewritten.items():
@@ -89,7 +89,7 @@ def test_a_target_is_what_a_translation_loses_by() -> None:
 
 def test_of_a_model_without_logits_only_the_loss_is_known() -> None:
     found = knock_outs(reader(), tokenizer(), TEXT)
-    assert (found.judged, found.loss) == ("likeness", pytest.approx(0, abs=1e-6))
+    assert (found.objective, found.loss) == ("similarity", pytest.approx(0, abs=1e-6))
     site = "encoder.layers.0.attention"
     assert bool((found.rise[site] > 1e-7).all())
     assert isnan(found.divergence[site][0])
@@ -103,15 +103,15 @@ def test_the_only_head_of_a_finder_is_needed() -> None:
 
 def test_many_heads_run_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = knock_outs(writer(), tokenizer(), TEXT)
-    monkeypatch.setattr("regard.attribution.clean_run.HELD", 1)
-    monkeypatch.setattr("regard.studies.knockout.STRIP", 1)
+    monkeypatch.setattr("regard.attribution.clean_run.NUMBERS_HELD", 1)
+    monkeypatch.setattr("regard.studies.knockout.LOGITS_AT_ONCE", 1)
     parts = knock_outs(writer(), tokenizer(), TEXT)
     torch.testing.assert_close(whole.rise[SITE], parts.rise[SITE], atol=1e-6, rtol=0)
 
 
 def test_progress_is_told() -> None:
     heard: list[tuple[int, int]] = []
-    knock_outs(writer(), tokenizer(), [TEXT, TEXT], told=lambda *each: heard.append(each))
+    knock_outs(writer(), tokenizer(), [TEXT, TEXT], on_progress=lambda *each: heard.append(each))
     assert heard == [(1, 4), (2, 4), (3, 4), (4, 4)]
 
 

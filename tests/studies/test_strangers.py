@@ -5,12 +5,13 @@ import warnings
 import pytest
 import torch
 
-from regard.attribution.clean_run import Subject
-from regard.attribution.erasing import Erasing
-from regard.attribution.objectives import Said
-from regard.studies.causality import causal_leak, padding_leak
+from regard.attribution.attention import last_layer_attention
+from regard.attribution.clean_run import CleanRun
+from regard.attribution.erasure import ErasureOptions
+from regard.attribution.objectives import TokenProbability
 from regard.studies.faithfulness import Rankings, faithfulness
 from regard.studies.knockout import knock_outs
+from regard.studies.leaks import causal_leak, padding_leak
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -23,7 +24,7 @@ pytestmark = [
     pytest.mark.usefixtures("unchecked"),
 ]
 
-JUDGED = {"bert": "likeness", "gpt2": "next token", "llama": "next token", "t5": "written"}
+JUDGED = {"bert": "similarity", "gpt2": "next token", "llama": "next token", "t5": "generated text"}
 
 
 def alone(name: str) -> dict[str, torch.Tensor]:
@@ -39,12 +40,12 @@ def small_bert(make: type) -> torch.nn.Module:
 @pytest.mark.parametrize("name", JUDGED)
 @pytest.mark.parametrize("by", ["mask-token", "attention", "delete"])
 def test_their_words_are_erased(name: str, by: str) -> None:
-    how = {"how": Erasing(by, fill=5), "rankings": Rankings(draws=2)}
+    how = {"erasure": ErasureOptions(by, fill=5), "rankings": Rankings(shuffles=2)}
     found = faithfulness(strangers.model(name), None, alone(name), **how)
-    assert found.judged == JUDGED[name]
+    assert found.objective == JUDGED[name]
     assert {*found.curves} == {"attention", "rollout", "gradient", "occlusion"}
     most = found.curves["occlusion"].without[0].item()
-    assert most == pytest.approx(found.whole - found.occlusion.effect.max().item())
+    assert most == pytest.approx(found.full_value - found.occlusion.effect.max().item())
 
 
 @pytest.mark.parametrize("name", ["marian", "swin", "gpt2"])
@@ -67,20 +68,20 @@ def test_their_padding_makes_no_difference(name: str) -> None:
 def test_what_is_masked_is_what_is_judged_and_stays() -> None:
     model, tokenizer = small_bert(hf.BertForMaskedLM), readers.word_piece()
     text = "i [MASK] you ."
-    subject = Subject.of(model, tokenizer, text)
+    run = CleanRun.of(model, tokenizer, text)
     place = tokenizer(text)["input_ids"].index(tokenizer.mask_token_id)
-    assert isinstance(subject.judge, Said)
-    assert (subject.judge.name, subject.judge.rows) == ("masked tokens", (place,))
-    found = faithfulness(model, tokenizer, text, rankings=Rankings({}, draws=2))
+    assert isinstance(run.objective, TokenProbability)
+    assert (run.objective.name, run.objective.rows) == ("masked tokens", (place,))
+    found = faithfulness(model, tokenizer, text, rankings=Rankings({}, shuffles=2))
     assert found.by == "mask-token"
     assert all(place not in unit for unit in found.occlusion.units)
 
 
 def test_a_classifier_is_judged_by_its_class() -> None:
     model, tokenizer = small_bert(hf.BertForSequenceClassification), readers.word_piece()
-    subject = Subject.of(model, tokenizer, "i love you .")
+    run = CleanRun.of(model, tokenizer, "i love you .")
     logits = model(**tokenizer("i love you .", return_tensors="pt")).logits
-    assert subject.judge.name == "class"
-    assert subject.whole == pytest.approx(logits.softmax(-1).max().item(), rel=1e-5)
-    last = subject.trace.maps[-1].weights()[:, 0].mean(0).double()
-    torch.testing.assert_close(subject.attention(), last)
+    assert run.objective.name == "class"
+    assert run.value == pytest.approx(logits.softmax(-1).max().item(), rel=1e-5)
+    last = run.trace.maps[-1].weights()[:, 0].mean(0).double()
+    torch.testing.assert_close(last_layer_attention(run), last)

@@ -1,7 +1,16 @@
-"""What of a model's output is judged: the probability of what it said by itself, or a likeness."""
+"""The number of a model's output that is explained: a probability, a similarity, or your own.
+
+Without an objective of the caller, `default_objective` takes what the model itself predicts for the
+whole input. A decoder that continues "I love" with "you" at 31% has the objective "next token" with
+the value 0.31; a classifier the objective "class"; an encoder without a head "similarity".
+
+The classes also know what to read after tokens were erased, when the rows of the output may have
+moved: `after_erasure(output, token_rows)`.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch.nn.functional as F
@@ -11,150 +20,168 @@ from torch import Tensor, nn
 from regard.errors import InputError, ShapeError
 from regard.tracing.inputs.example import Prepared
 
-Objective = Callable[[Any], Tensor]  # from what a model gives to one number of each example
-Places = Int[Tensor, "variant token"]  # the row of each token in the output, -1 where it is erased
+# Makes one number for each example of a batch from what the model returned.
+Objective = Callable[[Any], Tensor]
+TokenRows = Int[Tensor, "variant token"]  # each token's row in the output, -1 if it was erased
 Values = Float[Tensor, " variant"]
 
 
 @dataclass(frozen=True, eq=False)
-class Said:
-    """The probability of ids in rows of the output: the geometric mean over the rows.
+class TokenProbability:
+    """The probability of certain ids in certain rows of the output, their geometric mean.
 
-    Rows are numbers of tokens, or where `fixed`, of rows as they are, -1 being the last. With
-    `left`, rows of tokens that are erased do not count. Classes have one row.
+    `rows` are the numbers of input tokens, or, with `fixed_rows`, rows of the output as they stand,
+    -1 being the last. With `skip_erased`, rows of erased tokens do not count. Classes have one row.
     """
 
     name: str
     rows: tuple[int, ...]
     ids: Int[Tensor, " row"]
-    fixed: bool = True
-    left: bool = False
+    fixed_rows: bool = True
+    skip_erased: bool = False
 
     def __call__(self, output: Any) -> Values:
         """The probability in each example."""
-        return self._mean(self.logits(output), None)
+        return self._geometric_mean(self.logits(output), None)
 
-    def of(self, output: Any, places: Places) -> Values:
+    def after_erasure(self, output: Any, token_rows: TokenRows) -> Values:
         """The probability where some tokens were erased."""
-        if self.fixed:
+        if self.fixed_rows:
             return self(output)
-        logits = axis_of_rows(output)
-        rows = places.to(logits.device)[:, list(self.rows)]
+        logits = output_rows(output)
+        rows = token_rows.to(logits.device)[:, list(self.rows)]
         index = rows.clamp_min(0)[:, :, None].expand(-1, -1, logits.shape[2])
-        return self._mean(logits.gather(1, index), rows >= 0 if self.left else None)
+        return self._geometric_mean(
+            logits.gather(1, index), rows >= 0 if self.skip_erased else None
+        )
 
     def logits(self, output: Any) -> Float[Tensor, "variant row vocab"]:
-        """The logits of the rows that are judged."""
-        return axis_of_rows(output)[:, list(self.rows)]
+        """The logits of the rows whose probability is taken."""
+        return output_rows(output)[:, list(self.rows)]
 
     def log_probabilities(self, logits: Tensor) -> Float[Tensor, "variant row"]:
-        """Of the ids, in double precision."""
+        """The log-probabilities of the ids, in double precision."""
         index = self.ids.expand(len(logits), -1)[:, :, None]
         return logits.double().log_softmax(dim=-1).gather(2, index)[:, :, 0]
 
-    def _mean(self, logits: Tensor, counted: Tensor | None) -> Values:
-        found = self.log_probabilities(logits)
+    def _geometric_mean(self, logits: Tensor, counted: Tensor | None) -> Values:
+        logs = self.log_probabilities(logits)
         if counted is None:
-            return found.mean(dim=1).exp()
-        return (found.where(counted, 0.0).sum(dim=1) / counted.sum(dim=1)).exp()
+            return logs.mean(dim=1).exp()
+        return (logs.where(counted, 0.0).sum(dim=1) / counted.sum(dim=1)).exp()
 
 
 @dataclass(frozen=True, eq=False)
-class Alike:
-    """The cosine of the mean of the output's vectors with that of the whole input.
+class OutputSimilarity:
+    """The cosine between the mean of the output's vectors and that mean for the whole input.
 
-    Vectors of tokens that are erased are left out, where `rows` of the output are the tokens.
+    Vectors of erased tokens are left out where the rows of the output are the tokens.
     """
 
     name: str
-    whole: Float[Tensor, " dim"]
-    rows: bool = True
+    full_mean: Float[Tensor, " dim"]
+    rows_are_tokens: bool = True
 
     def __call__(self, output: Any) -> Values:
-        """The likeness of each example."""
-        return self._cosine(axis_of_rows(output).double().mean(dim=1))
+        """The similarity of each example."""
+        return self._cosine(output_rows(output).double().mean(dim=1))
 
-    def of(self, output: Any, places: Places) -> Values:
-        """The likeness where some tokens were erased."""
-        if not self.rows:
+    def after_erasure(self, output: Any, token_rows: TokenRows) -> Values:
+        """The similarity where some tokens were erased."""
+        if not self.rows_are_tokens:
             return self(output)
-        vectors = axis_of_rows(output).double()
-        places = places.to(vectors.device)
-        index = places.clamp_min(0)[:, :, None].expand(-1, -1, vectors.shape[2])
-        left = (places >= 0)[:, :, None]
+        vectors = output_rows(output).double()
+        token_rows = token_rows.to(vectors.device)
+        index = token_rows.clamp_min(0)[:, :, None].expand(-1, -1, vectors.shape[2])
+        left = (token_rows >= 0)[:, :, None]
         pooled = (vectors.gather(1, index) * left).sum(dim=1) / left.sum(dim=1).clamp_min(1)
         return self._cosine(pooled)
 
     def _cosine(self, pooled: Float[Tensor, "variant dim"]) -> Values:
-        return F.cosine_similarity(pooled, self.whole[None], dim=1)
+        return F.cosine_similarity(pooled, self.full_mean[None], dim=1)
 
 
 @dataclass(frozen=True, eq=False)
-class Given:
-    """An objective of the caller's own."""
+class CustomObjective:
+    """An objective that the caller passed, checked to give one number for each example."""
 
     objective: Objective
-    name: str = "given"
+    name: str = "custom"
 
     def __call__(self, output: Any) -> Values:
-        """Its number of each example."""
-        found = self.objective(output)
-        if not isinstance(found, Tensor) or found.dim() > 1:
-            came = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
+        """The objective's number for each example."""
+        values = self.objective(output)
+        if not isinstance(values, Tensor) or values.dim() > 1:
+            came = tuple(values.shape) if isinstance(values, Tensor) else type(values).__name__
             raise ShapeError(
                 f"expected the objective to give a number for each example of a batch, got {came}"
             )
-        return found.double().reshape(-1)
+        return values.double().reshape(-1)
 
-    def of(self, output: Any, places: Places) -> Values:
-        """The same: it is not told what was erased."""
+    def after_erasure(self, output: Any, token_rows: TokenRows) -> Values:
+        """The same number: the caller's function does not know which tokens were erased."""
         return self(output)
 
 
-Judge = Said | Alike | Given
-"""Makes one number of an output, the more the closer it is to what the whole input led to."""
+NamedObjective = TokenProbability | OutputSimilarity | CustomObjective
 
 
-def judge_of(
+def default_objective(
     model: nn.Module, example: Prepared, output: Any, *, causal: bool, masks: Sequence[int] = ()
-) -> Said | Alike:
-    """What the model said for the whole input, to be judged when something is changed.
+) -> TokenProbability | OutputSimilarity:
+    """What the model predicted for the whole input, to be compared with changed inputs.
 
-    By its name: "written", all that a decoder wrote of a source; "class"; "next token" of a causal
-    model; "masked tokens" where `masks` are; "tokens", those that a model of tokens says in each
-    row; "likeness" of the vectors that a model without logits gives. All but the last are
-    probabilities, the geometric mean where they are several.
+    The names are "generated text" (all that a decoder wrote for a source), "class", "next token" of
+    a causal model, "masked tokens" where `masks` has the positions of mask tokens, "tokens" (those
+    that a masked language model predicts in each row), and "similarity" of the vectors of a model
+    without logits. All but the last are probabilities, the geometric mean of several rows.
     """
-    found, named = main_tensor(output)
-    if found.dim() == 2:
-        return _class(output, found)
-    count, said = found.shape[1], example.written
-    is_logits = named or said is not None or found.shape[2] == vocabulary_of(model)
+    tensor, named = main_tensor(output)
+    if tensor.dim() == 2:
+        return _class_objective(output, tensor)
+    count, written = tensor.shape[1], example.written
+    is_logits = named or written is not None or tensor.shape[2] == vocabulary_size(model)
     if not is_logits:
         tokens = 0 if example.tokens is None else len(example.tokens)
-        own = not example.decodes and count == tokens
-        return Alike("likeness", found[0].double().mean(dim=0), own)
+        rows_are_tokens = not example.decodes and count == tokens
+        return OutputSimilarity("similarity", tensor[0].double().mean(dim=0), rows_are_tokens)
     if example.decodes:
-        rows = tuple(range(count))
-        return Said("written", rows, said) if said is not None else _said("written", output, rows)
+        name, rows = "generated text", tuple(range(count))
+        if written is not None:
+            return TokenProbability(name, rows, written)
+        return _argmax_objective(name, output, rows)
     if causal:
-        return _said("next token", output, (-1,))
+        return _argmax_objective("next token", output, (-1,))
     if masks:
-        return _said("masked tokens", output, tuple(masks), fixed=False)
-    return _said("tokens", output, _plain(example, count), fixed=False, left=True)
+        return _argmax_objective("masked tokens", output, tuple(masks), fixed_rows=False)
+    rows = _plain_tokens(example, count)
+    return _argmax_objective("tokens", output, rows, fixed_rows=False, skip_erased=True)
+
+
+def logit(choice: int | None = None, place: int = -1) -> Objective:
+    """The objective that is one logit: of a class, or of the token after the one at `place`.
+
+    Without a choice it is the largest logit.
+
+    >>> import torch
+    >>> from regard.attribution import logit
+    >>> logit(1)(torch.tensor([[3.0, 5.0]])), logit(place=0)(torch.tensor([[[2.0, 7.0], [9, 9]]]))
+    (tensor(5.), tensor(7.))
+    """
+    return partial(_take_logit, choice=choice, place=place)
 
 
 def main_tensor(output: Any) -> tuple[Tensor, bool]:
-    """The logits or hidden states in what a model gives, and whether it calls them logits."""
+    """The logits or hidden states in what a model returned, and whether it calls them logits."""
     if isinstance(output, Mapping):
         for name in ("logits", "last_hidden_state"):
             if isinstance(output.get(name), Tensor):
                 return output[name], name == "logits"
     parts = output.values() if isinstance(output, Mapping) else output
     several = [output] if isinstance(output, Tensor) else parts
-    for each in several if isinstance(several, list | tuple) else list(several or ()):
-        if isinstance(each, Tensor) and each.is_floating_point() and each.dim() in (2, 3):
-            return each, False
+    for part in several if isinstance(several, list | tuple) else list(several or ()):
+        if isinstance(part, Tensor) and part.is_floating_point() and part.dim() in (2, 3):
+            return part, False
     raise InputError(
         "expected the model to give logits or hidden states with the axes (batch class) or "
         f"(batch token dim), got {type(output).__name__}; give an objective that makes a number "
@@ -162,39 +189,61 @@ def main_tensor(output: Any) -> tuple[Tensor, bool]:
     )
 
 
-def axis_of_rows(output: Any) -> Float[Tensor, "variant row dim"]:
-    """The main tensor of an output, with one row where it has classes."""
-    found, _ = main_tensor(output)
-    return found[:, None] if found.dim() == 2 else found
+def output_rows(output: Any) -> Float[Tensor, "variant row dim"]:
+    """The main tensor of an output; the logits of classes become a single row."""
+    tensor, _ = main_tensor(output)
+    return tensor[:, None] if tensor.dim() == 2 else tensor
 
 
-def _class(output: Any, found: Tensor) -> Said:
-    if found.shape[1] == 1:
+def vocabulary_size(model: nn.Module) -> int:
+    """How many tokens a model knows: as its config says, else the rows of its largest embedding."""
+    config = getattr(model, "config", None)
+    for name in ("target_vocab", "vocab_size", "vocab"):
+        size = getattr(config, name, None)
+        if isinstance(size, int):
+            return size
+    embeddings = [module for module in model.modules() if isinstance(module, nn.Embedding)]
+    return max((module.num_embeddings for module in embeddings), default=0)
+
+
+def _take_logit(output: Any, choice: int | None, place: int) -> Tensor:
+    logits = getattr(output, "logits", output)
+    logits = logits[0] if isinstance(logits, tuple | list) and logits else logits
+    if not isinstance(logits, Tensor) or logits.dim() not in (2, 3) or len(logits) != 1:
+        shape = f"a tensor of shape {tuple(logits.shape)}" if isinstance(logits, Tensor) else None
+        raise InputError(
+            "expected logits with the axes (1 class) or (1 token vocab), got "
+            f"{shape or type(logits).__name__}; give an objective that makes one number of what "
+            "the model gives"
+        )
+    rows = logits[0] if logits.dim() == 3 else logits
+    if not -len(rows) <= place < len(rows):
+        raise InputError(f"expected a place within the {len(rows)} tokens, got {place}")
+    row = rows[place]
+    if choice is not None and not -len(row) <= choice < len(row):
+        raise InputError(f"expected a choice of {len(row)} logits, got {choice}")
+    return row.max() if choice is None else row[choice]
+
+
+def _class_objective(output: Any, logits: Tensor) -> TokenProbability:
+    if logits.shape[1] == 1:
         raise InputError(
             "the model gives one number, which has no probability; give an objective such as "
             "lambda output: output.logits[:, 0]"
         )
-    return _said("class", output, (0,))
+    return _argmax_objective("class", output, (0,))
 
 
-def _said(name: str, output: Any, rows: tuple[int, ...], **how: bool) -> Said:
-    chosen = axis_of_rows(output)[0, list(rows)]
-    return Said(name, rows, chosen.argmax(dim=-1), **how)
+def _argmax_objective(
+    name: str, output: Any, rows: tuple[int, ...], **options: bool
+) -> TokenProbability:
+    """The probability of the ids that the model itself found most likely in some rows."""
+    logits = output_rows(output)[0, list(rows)]
+    return TokenProbability(name, rows, logits.argmax(dim=-1), **options)
 
 
-def _plain(example: Prepared, count: int) -> tuple[int, ...]:
-    """The tokens that are not special, all if they all are."""
+def _plain_tokens(example: Prepared, count: int) -> tuple[int, ...]:
+    """The positions of tokens that are not special, or of all if every token is special."""
     special = example.tokens.special if example.tokens is not None else None
     plain = tuple(place for place in range(count) if special is None or not special[place])
     return plain or tuple(range(count))
-
-
-def vocabulary_of(model: nn.Module) -> int:
-    """How many tokens a model knows: as its config says, else the rows of its largest table."""
-    config = getattr(model, "config", None)
-    for name in ("target_vocab", "vocab_size", "vocab"):
-        said = getattr(config, name, None)
-        if isinstance(said, int):
-            return said
-    tables = [each for each in model.modules() if isinstance(each, nn.Embedding)]
-    return max((each.num_embeddings for each in tables), default=0)

@@ -5,19 +5,25 @@ from regard.diagnosis.check import Check, Checks, Hit
 from regard.diagnosis.diagnose import diagnose
 from regard.diagnosis.evidence import Evidence
 from regard.diagnosis.limits import Limit
-from regard.studies.interventions import Trial, backwards_only, knock_out, softened, trial
+from regard.studies.interventions import (
+    Comparison,
+    compare_edit,
+    knock_out,
+    mask_future,
+    set_temperature,
+)
 
 __all__ = [
     "CHECKS",
     "Check",
     "Checks",
+    "Comparison",
     "Evidence",
     "Hit",
     "Limit",
-    "Trial",
-    "backwards_only",
+    "compare_edit",
     "diagnose",
     "knock_out",
-    "softened",
-    "trial",
+    "mask_future",
+    "set_temperature",
 ]

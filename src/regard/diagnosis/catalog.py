@@ -1,24 +1,24 @@
-"""All checks, in the order in which they are told."""
+"""All checks, in the order in which findings of one severity are listed."""
 
 from regard.diagnosis.check import Checks
 from regard.diagnosis.checks import (
-    behaviour,
-    decoding,
+    head_similarity,
     heads,
-    portrait,
+    model_runs,
     roles,
     rows,
-    sharing,
+    summaries,
+    translations,
 )
 
 CHECKS = Checks(
     (
-        *portrait.CHECKS,
+        *summaries.CHECKS,
         *rows.CHECKS,
-        *decoding.CHECKS,
-        *sharing.CHECKS,
+        *translations.CHECKS,
+        *head_similarity.CHECKS,
         *heads.CHECKS,
-        *behaviour.CHECKS,
+        *model_runs.CHECKS,
         *roles.CHECKS,
     )
 )

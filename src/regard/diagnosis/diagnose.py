@@ -5,7 +5,7 @@ from typing import Any
 
 from regard.diagnosis.catalog import CHECKS
 from regard.diagnosis.check import Check
-from regard.diagnosis.declared import Expectation
+from regard.diagnosis.declarations import Expectation
 from regard.diagnosis.evidence import Evidence
 from regard.types import Trace
 from regard.types.finding import SEVERITIES, Finding

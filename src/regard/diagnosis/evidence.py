@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.diagnosis.declared import Expectation, by_mechanism, causal_module, writes_alone
+from regard.diagnosis.declarations import Expectation, by_mechanism, causal_module, writes_alone
 from regard.errors import InputError, UnknownNameError
 from regard.measures.heads import HeadNumbers, head_numbers
 from regard.types import AttentionMap, Trace

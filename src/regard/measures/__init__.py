@@ -1,68 +1,68 @@
-"""From traces to numbers: pure, nothing is run."""
+"""Measures: from traces to numbers. Pure functions; no model is run."""
 
 from regard.measures.alignment import (
-    Agreement,
-    Gold,
+    GoldLinks,
+    LinkAgreement,
     agreement,
-    grown,
-    likeliest,
-    merged,
-    mutual,
-    read_gold,
-    strong,
+    argmax_links,
+    grow_diag,
+    intersect_links,
+    merge_pieces,
+    read_gold_links,
+    threshold_links,
 )
-from regard.measures.decoding import coverage, fertility, in_words, monotonicity, returns
-from regard.measures.detector import detected
+from regard.measures.decoding import coverage, fertility, merge_words, monotonicity, revisits
 from regard.measures.faithfulness import (
     area_over_curve,
+    bin_sizes,
     comprehensiveness,
     kendall,
     ranking,
-    sizes_of,
     spearman,
     sufficiency,
 )
+from regard.measures.head_detector import pattern_share
+from regard.measures.head_distances import Drift, compares_rows, distances, drift, redundancy
 from regard.measures.heads import HeadNumbers, distance_profile, head_numbers
-from regard.measures.repeats import Repeats, repeated
+from regard.measures.repeated_tokens import RepeatAttention, repeat_attention
 from regard.measures.roles import Role, aligner, best_offsets, leading_roles, roles
-from regard.measures.sharing import Drift, compares_rows, distances, drift, redundancy
 
 __all__ = [
-    "Agreement",
     "Drift",
-    "Gold",
+    "GoldLinks",
     "HeadNumbers",
-    "Repeats",
+    "LinkAgreement",
+    "RepeatAttention",
     "Role",
     "agreement",
     "aligner",
     "area_over_curve",
+    "argmax_links",
     "best_offsets",
+    "bin_sizes",
     "compares_rows",
     "comprehensiveness",
     "coverage",
-    "detected",
     "distance_profile",
     "distances",
     "drift",
     "fertility",
-    "grown",
+    "grow_diag",
     "head_numbers",
-    "in_words",
+    "intersect_links",
     "kendall",
     "leading_roles",
-    "likeliest",
-    "merged",
+    "merge_pieces",
+    "merge_words",
     "monotonicity",
-    "mutual",
+    "pattern_share",
     "ranking",
-    "read_gold",
+    "read_gold_links",
     "redundancy",
-    "repeated",
-    "returns",
+    "repeat_attention",
+    "revisits",
     "roles",
-    "sizes_of",
     "spearman",
-    "strong",
     "sufficiency",
+    "threshold_links",
 ]

@@ -22,7 +22,7 @@ _GOLD = re.compile(r"(\d+)([-p])(\d+)")
 _NEIGHBOURS = [(down, across) for down in (-1, 0, 1) for across in (-1, 0, 1) if down or across]
 
 
-def merged(
+def merge_pieces(
     weights: Weights, rows: Sequence[int | None], columns: Sequence[int | None]
 ) -> Float[Tensor, "target_word source_word"]:
     """The weights between words, from those between pieces.
@@ -41,32 +41,32 @@ def merged(
     return above.T @ weights @ across / pieces[:, None]
 
 
-def likeliest(weights: Weights) -> Links:
+def argmax_links(weights: Weights) -> Links:
     """Each target word with the source word that it looked at most; rows of zeros have none."""
     best = weights.argmax(dim=1).tolist()
     seen = (weights.amax(dim=1) > 0).tolist()
     return frozenset((source, row) for row, source in enumerate(best) if seen[row])
 
 
-def strong(weights: Weights, threshold: float) -> Links:
+def threshold_links(weights: Weights, threshold: float) -> Links:
     """Each pair whose weight is at least the threshold."""
     pairs = (weights >= threshold).nonzero().tolist()
     return frozenset((source, target) for target, source in pairs)
 
 
-def mutual(forward: Weights, backward: Float[Tensor, "source target"]) -> Links:
+def intersect_links(forward: Weights, backward: Float[Tensor, "source target"]) -> Links:
     """The links that both directions draw: the intersection of Och and Ney (2003)."""
-    return likeliest(forward) & _turned(likeliest(backward))
+    return argmax_links(forward) & _turned(argmax_links(backward))
 
 
-def grown(forward: Weights, backward: Float[Tensor, "source target"]) -> Links:
+def grow_diag(forward: Weights, backward: Float[Tensor, "source target"]) -> Links:
     """grow-diag (Koehn et al. 2003): the links of both directions, grown by neighbours.
 
     A link of either direction joins if it is beside one that is there, diagonally included, and
     one of its words has none yet.
     """
-    either = likeliest(forward) | _turned(likeliest(backward))
-    found = set(mutual(forward, backward))
+    either = argmax_links(forward) | _turned(argmax_links(backward))
+    found = set(intersect_links(forward, backward))
     growing = True
     while growing:
         sources, targets = ({link[side] for link in found} for side in (0, 1))
@@ -83,7 +83,7 @@ def grown(forward: Weights, backward: Float[Tensor, "source target"]) -> Links:
 
 
 @dataclass(frozen=True)
-class Gold:
+class GoldLinks:
     """Links drawn by hand: those that are sure, and with them those that are possible."""
 
     sure: Links
@@ -94,13 +94,13 @@ class Gold:
             raise InputError("every sure link is also possible; join them before building Gold")
 
 
-def read_gold(line: str, *, first: int = 0, reverse: bool = False) -> Gold:
+def read_gold_links(line: str, *, first: int = 0, reverse: bool = False) -> GoldLinks:
     """Links as text: `i-j` is sure, `ipj` possible (Pharaoh's form with Och and Ney's marks).
 
     `first` is the number of the first word; `reverse` says that the target comes first.
 
-    >>> from regard.measures import read_gold
-    >>> sorted(read_gold("1-1 2-3 3p2", first=1).possible)
+    >>> from regard.measures import read_gold_links
+    >>> sorted(read_gold_links("1-1 2-3 3p2", first=1).possible)
     [(0, 0), (1, 2), (2, 1)]
     """
     sure, possible = set[Link](), set[Link]()
@@ -116,11 +116,11 @@ def read_gold(line: str, *, first: int = 0, reverse: bool = False) -> Gold:
         possible.add(link)
         if parts[2] == "-":
             sure.add(link)
-    return Gold(frozenset(sure), frozenset(possible))
+    return GoldLinks(frozenset(sure), frozenset(possible))
 
 
 @dataclass(frozen=True)
-class Agreement:
+class LinkAgreement:
     """How well links agree with gold ones, over any number of sentences."""
 
     precision: float
@@ -129,7 +129,7 @@ class Agreement:
     """Alignment error rate, 1 - (|A & S| + |A & P|) / (|A| + |S|) (Och and Ney 2003)."""
 
 
-def agreement(found: Iterable[Links], gold: Iterable[Gold]) -> Agreement:
+def agreement(found: Iterable[Links], gold: Iterable[GoldLinks]) -> LinkAgreement:
     """The agreement over all sentences together."""
     drawn = sure = on_sure = on_possible = 0
     for links, right in zip(found, gold, strict=True):
@@ -138,7 +138,7 @@ def agreement(found: Iterable[Links], gold: Iterable[Gold]) -> Agreement:
         on_possible += len(links & right.possible)
     if not drawn + sure:
         raise InputError("expected some links, drawn or gold, got none at all")
-    return Agreement(
+    return LinkAgreement(
         on_possible / drawn if drawn else 0.0,
         on_sure / sure if sure else 0.0,
         1 - (on_sure + on_possible) / (drawn + sure),

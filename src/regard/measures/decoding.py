@@ -1,8 +1,8 @@
 """Where a decoder looked while it wrote: what it covered, left out, came back to, in what order.
 
 The rows of a cross map stand in the order of writing. `head` picks one head; without it the mean of
-all heads is meant. Special tokens of the source take part like others: `in_words` leaves them out
-and joins pieces to words, and its trace goes into the same functions.
+all heads is taken. Special tokens of the source take part like others: `merge_words` leaves them
+out and joins pieces to words, and its trace goes into the same functions.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,8 +13,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.errors import InputError
-from regard.measures.alignment import merged
-from regard.measures.kinds import bare
+from regard.measures.alignment import merge_pieces
+from regard.measures.token_kinds import strip_marks
 from regard.types import AttentionMap, Axis, Dense, Tokens, Trace
 
 Keys = Float[Tensor, " key"]
@@ -51,24 +51,24 @@ def fertility(trace: Trace, site: str, head: int | None = None) -> Int[Tensor, "
     >>> fertility(Trace.from_weights(weights, ["我", "爱", "你"], ["I", "love"]), "weights")
     tensor([2, 1])
     """
-    peaks = sources(trace, site, head)
+    peaks = argmax_sources(trace, site, head)
     return torch.bincount(peaks[peaks >= 0], minlength=len(trace[site].columns))
 
 
-def returns(trace: Trace, site: str, head: int | None = None) -> Int[Tensor, " key"]:
+def revisits(trace: Trace, site: str, head: int | None = None) -> Int[Tensor, " key"]:
     """How many times the largest weight came back to each source token after it had been elsewhere.
 
     Attention that comes back again and again is a sign of text that is written twice (Tu et al.
     2016, "over-translation").
 
     >>> import torch
-    >>> from regard.measures.decoding import returns
+    >>> from regard.measures.decoding import revisits
     >>> from regard.types import Trace
     >>> weights = torch.eye(2)[[0, 0, 1, 0]]
-    >>> returns(Trace.from_weights(weights, list("abca"), ["x", "y"]), "weights")
+    >>> revisits(Trace.from_weights(weights, list("abca"), ["x", "y"]), "weights")
     tensor([1, 0])
     """
-    peaks = sources(trace, site, head)
+    peaks = argmax_sources(trace, site, head)
     peaks = peaks[peaks >= 0]
     begun = peaks[torch.cat([torch.ones_like(peaks[:1]), peaks.diff()]) != 0]
     visits = torch.bincount(begun, minlength=len(trace[site].columns))
@@ -89,7 +89,7 @@ def monotonicity(trace: Trace, site: str, head: int | None = None) -> float:
     >>> round(monotonicity(trace, "weights"), 3)
     0.333
     """
-    place = positions(trace, site, head)
+    place = expected_positions(trace, site, head)
     place = place[~place.isnan()]
     steps = len(place)
     if steps < 2:
@@ -98,7 +98,7 @@ def monotonicity(trace: Trace, site: str, head: int | None = None) -> float:
     return order / (steps * (steps - 1) / 2)
 
 
-def positions(trace: Trace, site: str, head: int | None = None) -> Float[Tensor, " query"]:
+def expected_positions(trace: Trace, site: str, head: int | None = None) -> Float[Tensor, " query"]:
     """The expected source position of each step; NaN for a step that attends to nothing."""
     found = []
     for weights in _strips(trace, site, head):
@@ -107,7 +107,7 @@ def positions(trace: Trace, site: str, head: int | None = None) -> Float[Tensor,
     return torch.cat(found)
 
 
-def sources(trace: Trace, site: str, head: int | None = None) -> Int[Tensor, " query"]:
+def argmax_sources(trace: Trace, site: str, head: int | None = None) -> Int[Tensor, " query"]:
     """The source token with the largest weight of each step, -1 for a step that attends nowhere."""
     found = []
     for weights in _strips(trace, site, head):
@@ -116,7 +116,7 @@ def sources(trace: Trace, site: str, head: int | None = None) -> Int[Tensor, " q
     return torch.cat(found)
 
 
-def in_words(trace: Trace, site: str) -> Trace:
+def merge_words(trace: Trace, site: str) -> Trace:
     """The cross map between words: pieces merged as in `alignment.merged`, special tokens left out.
 
     A word receives what its pieces receive together, and looks where they look on average. Rows are
@@ -124,11 +124,11 @@ def in_words(trace: Trace, site: str) -> Trace:
     in no word, so that rows sum to less than one.
 
     >>> import torch
-    >>> from regard.measures.decoding import coverage, in_words
+    >>> from regard.measures.decoding import coverage, merge_words
     >>> from regard.types import Tokens, Trace
     >>> source = Tokens(("▁un", "seen", "</s>"), words=(0, 0, None), special=(False, False, True))
     >>> trace = Trace.from_weights(torch.tensor([[0.5, 0.25, 0.25]]), ["看"], source)
-    >>> words = in_words(trace, "weights")
+    >>> words = merge_words(trace, "weights")
     >>> words.streams["keys"], coverage(words, "weights").item()
     (Tokens('unseen'), 0.75)
     """
@@ -136,7 +136,7 @@ def in_words(trace: Trace, site: str) -> Trace:
     above = trace.tokens(each.rows if each.produced is None else each.produced)
     across = trace.tokens(each.columns)
     rows, columns = _numbers(above), _numbers(across)
-    weights = torch.stack([merged(head, rows, columns) for head in each.weights()])
+    weights = torch.stack([merge_pieces(head, rows, columns) for head in each.weights()])
     streams = {
         each.rows.stream: _words(above, rows),
         each.columns.stream: _words(across, columns),
@@ -189,5 +189,5 @@ def _words(tokens: Tokens, numbers: Sequence[int | None]) -> Tokens:
     texts = [""] * (max((n for n in numbers if n is not None), default=-1) + 1)
     for text, number in zip(tokens.texts, numbers, strict=True):
         if number is not None:
-            texts[number] += bare(text)
+            texts[number] += strip_marks(text)
     return Tokens(tuple(texts), named=tokens.named)

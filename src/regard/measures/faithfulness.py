@@ -61,11 +61,11 @@ def area_over_curve(falls: Curve) -> Float[Tensor, "*draw"]:
     return falls.sum(dim=-1) / (falls.shape[-1] + 1)
 
 
-def sizes_of(shares: Sequence[float], count: int) -> tuple[int, ...]:
+def bin_sizes(shares: Sequence[float], count: int) -> tuple[int, ...]:
     """How many of so many tokens each share is, rounded up; each number once.
 
-    >>> from regard.measures.faithfulness import SHARES, sizes_of
-    >>> sizes_of(SHARES, 20), sizes_of(SHARES, 3)
+    >>> from regard.measures.faithfulness import SHARES, bin_sizes
+    >>> bin_sizes(SHARES, 20), bin_sizes(SHARES, 3)
     ((1, 2, 4, 10), (1, 2))
     """
     if count < 1 or not shares or not all(0 < share <= 1 for share in shares):

@@ -7,7 +7,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from regard.errors import InputError
-from regard.measures.kinds import PUNCTUATION, SPECIAL, token_kinds
+from regard.measures.token_kinds import PUNCTUATION, SPECIAL, token_kinds
 from regard.types import AttentionMap, Recomputable, Summary, Trace
 
 Heads = Float[Tensor, " head"]
@@ -65,14 +65,14 @@ def head_numbers(trace: Trace, site: str) -> HeadNumbers:
     (1.0, 1.0, 0.33)
     """
     each = trace[site]
-    rows, live = row_numbers(each), live_rows(each)
-    means = {name: mean_over(part, live) for name, part in rows.items()}
+    rows, live = row_numbers(each), attending_rows(each)
+    means = {name: mean_over_rows(part, live) for name, part in rows.items()}
     if each.kind == "cross":
         beyond = ("distance", "on_self", "on_previous", "on_next", "on_future")
         means |= {name: torch.full_like(means[name], torch.nan) for name in beyond}
     return HeadNumbers(
         rows=int(live.any(dim=0).sum()),
-        effective_keys=mean_over(rows["entropy"].exp(), live),
+        effective_keys=mean_over_rows(rows["entropy"].exp(), live),
         evenness=_evenness(trace, each),
         locality=means["on_self"] + means["on_previous"] + means["on_next"],
         **means,
@@ -87,18 +87,18 @@ def row_numbers(each: AttentionMap) -> dict[str, Rows]:
     return {name: part.cpu().double() for name, part in named.items() if name not in skipped}
 
 
-def live_rows(each: AttentionMap) -> Bool[Tensor, "head query"]:
+def attending_rows(each: AttentionMap) -> Bool[Tensor, "head query"]:
     """The rows that attend to anything: to a key or to a sink."""
     found = each.numbers
     return ((found.largest != 0) | (found.on_sink != 0)).cpu()
 
 
-def mean_over(rows: Rows, which: Bool[Tensor, "head query"]) -> Heads:
+def mean_over_rows(rows: Rows, which: Bool[Tensor, "head query"]) -> Heads:
     """The mean of each head's chosen rows; NaN where it has none."""
     return rows.where(which, 0.0).sum(dim=1) / which.sum(dim=1)
 
 
-def has_whole_rows(trace: Trace, each: AttentionMap) -> bool:
+def has_every_column(trace: Trace, each: AttentionMap) -> bool:
     """Whether the map has every column that its rows may see: no part of it was cut out."""
     columns = each.columns.places
     if columns != tuple(range(len(columns))):
@@ -135,7 +135,7 @@ def distance_profile(trace: Trace, site: str, reach: int = 8) -> Float[Tensor, "
         )
     total = torch.zeros(each.heads, 2 * reach + 1, dtype=torch.float64)
     count = torch.zeros_like(total)
-    live = live_rows(each)
+    live = attending_rows(each)
     tall = max(reach, _TALL)
     for start in range(0, len(each.rows), tall):
         run = range(start, min(len(each.rows), start + tall))
@@ -166,12 +166,12 @@ def _diagonals(
 
 
 def _evenness(trace: Trace, each: AttentionMap) -> Heads:
-    if not has_whole_rows(trace, each):
+    if not has_every_column(trace, each):
         return torch.full((each.heads,), torch.nan, dtype=torch.float64)
     entropy, sink = (each.numbers.entropy.cpu().double(), each.numbers.on_sink.cpu())
     outcomes = each.visible + (sink > 0)
-    several = (outcomes > 1) & live_rows(each)
-    return mean_over((entropy / outcomes.log()).clamp(0, 1), several)
+    several = (outcomes > 1) & attending_rows(each)
+    return mean_over_rows((entropy / outcomes.log()).clamp(0, 1), several)
 
 
 def _masses(trace: Trace, each: AttentionMap) -> dict[str, Heads]:
@@ -179,13 +179,13 @@ def _masses(trace: Trace, each: AttentionMap) -> dict[str, Heads]:
     unknown = torch.full((each.heads,), torch.nan, dtype=torch.float64)
     if isinstance(each.source, Summary):
         return dict.fromkeys(("on_special", "on_punctuation", "deviation"), unknown)
-    tokens, live = trace.tokens(each.columns), live_rows(each)
+    tokens, live = trace.tokens(each.columns), attending_rows(each)
     found = each.received(token_kinds(tokens)).by_label
     assert found is not None
     rows = torch.nn.functional.pad(found.cpu().double(), (0, PUNCTUATION + 1 - found.shape[2]))
-    special, punctuation = (mean_over(rows[..., n], live) for n in (SPECIAL, PUNCTUATION))
+    special, punctuation = (mean_over_rows(rows[..., n], live) for n in (SPECIAL, PUNCTUATION))
     exact = not isinstance(each.source, Recomputable) or each.source.exact
-    known = exact and has_whole_rows(trace, each)
+    known = exact and has_every_column(trace, each)
     return {
         "on_special": unknown if tokens.special is None else special,
         "on_punctuation": punctuation if tokens.named else unknown,

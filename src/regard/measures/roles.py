@@ -15,14 +15,14 @@ from torch import Tensor
 
 from regard.measures.heads import (
     Heads,
+    attending_rows,
     distance_profile,
-    has_whole_rows,
-    live_rows,
-    mean_over,
+    has_every_column,
+    mean_over_rows,
     row_numbers,
 )
-from regard.measures.kinds import PLAIN, SPECIAL, token_kinds
-from regard.measures.repeats import repeated, repeated_rows
+from regard.measures.repeated_tokens import repeat_attention, rows_of_repeated_tokens
+from regard.measures.token_kinds import PLAIN, SPECIAL, token_kinds
 from regard.types import AttentionMap, Summary, Trace
 
 REACH = 8
@@ -75,7 +75,7 @@ def roles(trace: Trace, site: str) -> Mapping[str, Heads]:
         return found
     found["delimiter"] = _delimiter(trace, each)
     if each.kind != "cross":
-        copies = repeated(trace, site)
+        copies = repeat_attention(trace, site)
         found |= {"duplicate": copies.duplicate, "induction": copies.induction}
         found["offset"] = best_offsets(trace, site)[0]
     return found
@@ -117,7 +117,7 @@ def leading_roles(trace: Trace, site: str) -> tuple[Role | None, ...]:
     rivals["local"] = rivals["local"] - single
     rivals["offset"] = rivals["offset"] * _share_of_offsets(trace[site], offsets)
     for name in ("duplicate", "induction"):
-        rivals[name] = rivals[name] * repeated_rows(trace, site).double().mean()
+        rivals[name] = rivals[name] * rows_of_repeated_tokens(trace, site).double().mean()
     best = torch.stack([rivals[name] for name in NAMES]).nan_to_num(nan=-1.0).argmax(dim=0)
     found = []
     for head, name in enumerate(NAMES[number] for number in best.tolist()):
@@ -156,11 +156,11 @@ def aligner(trace: Trace, site: str) -> Heads:
     each = trace[site]
     kinds = token_kinds(trace.tokens(each.columns))
     key = each.numbers.largest_key.cpu().long()
-    counted = live_rows(each)
+    counted = attending_rows(each)
     if each.produced is not None:
         counted = counted & (token_kinds(trace.tokens(each.produced)) != SPECIAL)
     on_word = counted & (key >= 0) & (kinds[key.clamp_min(0)] != SPECIAL)
-    sure = mean_over(each.numbers.largest.cpu().double().where(on_word, 0.0), counted)
+    sure = mean_over_rows(each.numbers.largest.cpu().double().where(on_word, 0.0), counted)
     chosen = torch.zeros(each.heads, len(kinds) + 1, dtype=torch.double)
     chosen.scatter_(1, key.where(on_word, torch.tensor(len(kinds))), 1.0)
     words = int((kinds != SPECIAL).sum())
@@ -180,14 +180,14 @@ def _share_of_offsets(each: AttentionMap, offsets: list[int]) -> Heads:
 
 
 def _neighbours(each: AttentionMap) -> dict[str, Heads]:
-    rows, live = row_numbers(each), live_rows(each)
+    rows, live = row_numbers(each), attending_rows(each)
     names = {"previous": -1, "self": 0, "next": 1}
     found = {
-        name: mean_over(rows[f"on_{name}"], live & _has_key(each, ahead))
+        name: mean_over_rows(rows[f"on_{name}"], live & _has_key(each, ahead))
         for name, ahead in names.items()
     }
     near = rows["on_previous"] + rows["on_self"] + rows["on_next"]
-    return found | {"local": mean_over(near, live)}
+    return found | {"local": mean_over_rows(near, live)}
 
 
 def _has_key(each: AttentionMap, ahead: int) -> Bool[Tensor, " query"]:
@@ -196,14 +196,16 @@ def _has_key(each: AttentionMap, ahead: int) -> Bool[Tensor, " query"]:
 
 
 def _first(each: AttentionMap) -> Heads:
-    several = live_rows(each) & (each.visible > 1)
-    return mean_over(each.numbers.on_first.cpu().double(), several)
+    several = attending_rows(each) & (each.visible > 1)
+    return mean_over_rows(each.numbers.on_first.cpu().double(), several)
 
 
 def _broad(trace: Trace, each: AttentionMap) -> Heads:
-    if not has_whole_rows(trace, each):
+    if not has_every_column(trace, each):
         return torch.full((each.heads,), torch.nan, dtype=torch.float64)
-    others = (each.visible + (each.numbers.on_sink.cpu() > 0) - 1).clamp_min(0) * live_rows(each)
+    others = (each.visible + (each.numbers.on_sink.cpu() > 0) - 1).clamp_min(0) * attending_rows(
+        each
+    )
     spread = (each.numbers.entropy.cpu().double().exp() - 1).minimum(others).where(others > 0, 0.0)
     return spread.sum(dim=1) / others.sum(dim=1)
 
@@ -217,4 +219,4 @@ def _delimiter(trace: Trace, each: AttentionMap) -> Heads:
         mass = each.received((kinds == PLAIN).long()).by_label
     if mass is None:
         return torch.full((each.heads,), torch.nan, dtype=torch.float64)
-    return mean_over(mass[..., 0].cpu().double(), live_rows(each))
+    return mean_over_rows(mass[..., 0].cpu().double(), attending_rows(each))

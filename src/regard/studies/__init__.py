@@ -1,4 +1,4 @@
-"""Runs a watched model to learn something of it."""
+"""Studies: what runs a watched model several times to learn something about it."""
 
 from regard.studies.alignment import (
     Alignment,
@@ -9,16 +9,32 @@ from regard.studies.alignment import (
     layer_alignments,
     peaks,
 )
-from regard.studies.causality import Leak, causal_leak, padding_leak
-from regard.studies.faithfulness import Curves, Faithfulness, RankAgreement, Rankings, faithfulness
+from regard.studies.faithfulness import (
+    AttentionEffect,
+    ErasureCurves,
+    Faithfulness,
+    RankAgreement,
+    Rankings,
+    attention_effect,
+    faithfulness,
+)
+from regard.studies.interventions import (
+    Comparison,
+    compare_edit,
+    mask_future,
+    set_temperature,
+)
 from regard.studies.knockout import KnockOuts, knock_outs
-from regard.studies.repeats import Copying, Repeating, Repetition, repeats
-from regard.studies.sentences import Sentence, read_sentences
+from regard.studies.leaks import Leak, causal_leak, padding_leak
+from regard.studies.repeated_sequences import Copying, Repeating, Repetition, repeats
+from regard.studies.sentence_pairs import Sentence, read_sentences
 
 __all__ = [
     "Alignment",
+    "AttentionEffect",
+    "Comparison",
     "Copying",
-    "Curves",
+    "ErasureCurves",
     "Faithfulness",
     "KnockOuts",
     "Leak",
@@ -30,13 +46,17 @@ __all__ = [
     "align",
     "aligned",
     "alignment_layer",
+    "attention_effect",
     "causal_leak",
+    "compare_edit",
     "diagonal",
     "faithfulness",
     "knock_outs",
     "layer_alignments",
+    "mask_future",
     "padding_leak",
     "peaks",
     "read_sentences",
     "repeats",
+    "set_temperature",
 ]

@@ -10,8 +10,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.errors import InputError
-from regard.measures import Agreement, Gold, agreement, likeliest, merged
-from regard.studies.sentences import Sentence, spaces
+from regard.measures import GoldLinks, LinkAgreement, agreement, argmax_links, merge_pieces
+from regard.studies.sentence_pairs import Sentence, spaces
 from regard.tracing import capture
 from regard.types import AttentionMap, Tokens, Trace
 
@@ -31,9 +31,9 @@ class Alignment:
     """
 
     sentences: int
-    agreement: Agreement
+    agreement: LinkAgreement
     peaks: float
-    diagonal: Agreement
+    diagonal: LinkAgreement
     unknown: tuple[float, float]
 
 
@@ -53,9 +53,9 @@ def align(
         told(len(found))
     return Alignment(
         len(found),
-        agreement(map(likeliest, found), gold),
+        agreement(map(argmax_links, found), gold),
         peaks(found, gold),
-        agreement((likeliest(diagonal(each)) for each in sentences), gold),
+        agreement((argmax_links(diagonal(each)) for each in sentences), gold),
         (
             unknown_share(getattr(tokenizer, "source", tokenizer), _words(sentences, 0)),
             unknown_share(getattr(tokenizer, "target", tokenizer), _words(sentences, 1)),
@@ -82,7 +82,7 @@ def aligned(
 
 def layer_alignments(
     model: nn.Module, tokenizer: Any, sentences: Sequence[Sentence]
-) -> list[tuple[float, Agreement]]:
+) -> list[tuple[float, LinkAgreement]]:
     """For each cross-attention layer the share of right peaks, and the agreement with the links."""
     gold, found = _links(sentences), list[list[Tensor]]()
     for sentence, trace in _traced(model, tokenizer, sentences):
@@ -90,7 +90,7 @@ def layer_alignments(
     layers = list(zip(*found, strict=True))
     if not layers:
         raise InputError(_BLIND)
-    return [(peaks(each, gold), agreement(map(likeliest, each), gold)) for each in layers]
+    return [(peaks(each, gold), agreement(map(argmax_links, each), gold)) for each in layers]
 
 
 def alignment_layer(
@@ -118,7 +118,7 @@ def word_weights(trace: Trace, sentence: Sentence, site: str | int | None = None
     produced = found.rows if found.produced is None else found.produced
     rows = word_of_pieces(trace.tokens(produced), sentence.target, sentence.spaced[1])
     columns = word_of_pieces(trace.tokens(found.columns), sentence.source, sentence.spaced[0])
-    merged_words = merged(found.weights().mean(dim=0), rows, columns)
+    merged_words = merge_pieces(found.weights().mean(dim=0), rows, columns)
     # words at the end that no piece covers have rows and columns of zeros
     whole = merged_words.new_zeros(len(sentence.target), len(sentence.source))
     whole[: merged_words.shape[0], : merged_words.shape[1]] = merged_words
@@ -154,7 +154,7 @@ def diagonal(sentence: Sentence) -> Weights:
     return torch.nn.functional.one_hot(place, columns).float()
 
 
-def peaks(weights: Iterable[Tensor], gold: Iterable[Gold]) -> float:
+def peaks(weights: Iterable[Tensor], gold: Iterable[GoldLinks]) -> float:
     """The share of linked target words whose largest weight is on a word of theirs."""
     right = total = 0
     for found, links in zip(weights, gold, strict=True):
@@ -188,7 +188,7 @@ def _traced(
         yield from zip(some, traces, strict=True)
 
 
-def _links(sentences: Sequence[Sentence]) -> list[Gold]:
+def _links(sentences: Sequence[Sentence]) -> list[GoldLinks]:
     gold = [each.gold for each in sentences if each.gold is not None]
     if not gold or len(gold) < len(sentences):
         raise InputError(

@@ -1,4 +1,10 @@
-"""Does a ranking of words explain the output? The highest are erased, or kept alone."""
+"""Faithfulness: whether rankings of words explain the output, tested by erasing those words.
+
+The words that a method ranks highest are erased one after another, or kept alone, and the value of
+the objective is recorded each time. A ranking is faithful if the output falls quickly without its
+first words (comprehensiveness), and hardly falls with them alone (sufficiency). Shuffled words and
+the ranking by occlusion are the comparison.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,63 +14,68 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.attribution.clean_run import Subject
-from regard.attribution.erasing import By, Eraser, Erasing
-from regard.attribution.gradients import input_saliency
+from regard.attribution.attention import last_layer_attention
+from regard.attribution.attribute import METHODS
+from regard.attribution.clean_run import CleanRun
+from regard.attribution.erasure import Eraser, ErasureOptions
 from regard.attribution.objectives import Objective
-from regard.attribution.occlusion import PLAINLY, Occlusion, occluded
+from regard.attribution.occlusion import DEFAULT_ERASURE, occlude_each
 from regard.errors import InputError, ShapeError, UnknownNameError
 from regard.measures.faithfulness import (
     SHARES,
     area_over_curve,
+    bin_sizes,
     comprehensiveness,
     kendall,
     ranking,
-    sizes_of,
     spearman,
     sufficiency,
 )
-from regard.types import Trace
+from regard.types import Occlusion, Trace
+from regard.types.attribution import ErasureMethod
 
 Steps = Float[Tensor, " step"]
 Importance = Float[Tensor, " token"] | Callable[[Trace], Tensor]
 
-STEPS = 16  # of a curve at most
+STEPS = 16  # the most steps of a curve
+# Occlusion is always computed; flow, value norms and relevance only if they are named.
+USUAL_METHODS = ("attention", "rollout", "gradient")
+NAMED_METHODS = tuple(name for name in METHODS if name != "occlusion")
 
 
 @dataclass(frozen=True, eq=False)
 class Rankings:
-    """What is compared beside occlusion: scores of each token by name, and shuffles.
+    """What is compared with occlusion: rankings by importance, and how many shuffles.
 
-    Scores may be functions that make them of a trace, or names alone: "attention", the head mean
-    of the last layer, "rollout" over all layers, "gradient" for gradient x input. None are all
-    three, rollout where layers are several, and gradient where the model gives gradients.
+    `importance` has a number for each token by name, or a function that makes them of a trace; or
+    it is a list of attribution methods, such as ["attention", "rollout"]. None takes "attention",
+    "rollout" if the model has several layers, and "gradient" if it gives gradients.
     """
 
-    scores: Mapping[str, Importance] | Sequence[str] | None = None
-    draws: int = 10
+    importance: Mapping[str, Importance] | Sequence[str] | None = None
+    shuffles: int = 10
     seed: int = 0
 
     def __post_init__(self) -> None:
-        names = () if self.scores is None or isinstance(self.scores, Mapping) else self.scores
-        for name in names:
-            if name not in _KNOWN:
-                raise UnknownNameError("ranking", name, _KNOWN)
-        if self.draws < 1:
-            raise InputError(f"expected at least one shuffle to compare with, got {self.draws}")
+        named = not (self.importance is None or isinstance(self.importance, Mapping))
+        for name in self.importance or () if named else ():
+            if name not in NAMED_METHODS:
+                raise UnknownNameError("ranking", name, NAMED_METHODS)
+        if self.shuffles < 1:
+            raise InputError(f"expected at least one shuffle to compare with, got {self.shuffles}")
 
 
-USUAL = Rankings()
+USUAL_RANKINGS = Rankings()
 
 
 @dataclass(frozen=True, eq=False)
-class Curves:
-    """What became of the output as words were erased in the order of their scores, or kept alone.
+class ErasureCurves:
+    """The output while words are erased in the order of their importance, or kept alone.
 
-    `without` and `alone` have the value after each number of words of `sizes`.
+    `without` and `alone` have the value after each number of words in `sizes`.
     """
 
-    scores: Float[Tensor, " unit"]
+    importance: Float[Tensor, " unit"]
     sizes: tuple[int, ...]
     without: Steps
     alone: Steps
@@ -73,7 +84,7 @@ class Curves:
     sufficiency: float
     """The same with the words alone: low is faithful."""
     area: float
-    """The area over the whole curve of erasure, all of `sizes` (Samek et al. 2017)."""
+    """The area over the whole erasure curve, all of `sizes` (Samek et al. 2017)."""
 
 
 @dataclass(frozen=True)
@@ -86,41 +97,58 @@ class RankAgreement:
 
 @dataclass(frozen=True, eq=False)
 class Faithfulness:
-    """Rankings of the words of one example, judged by erasing.
+    """The erasure curves of several rankings of one example's words.
 
-    `curves` has those that were asked for and "occlusion"; `random` those of shuffled words.
+    `curves` has the chosen rankings and "occlusion"; `random` has the curves of shuffled words.
     """
 
     occlusion: Occlusion
-    curves: Mapping[str, Curves]
-    random: tuple[Curves, ...]
+    curves: Mapping[str, ErasureCurves]
+    random: tuple[ErasureCurves, ...]
     agreement: Mapping[str, RankAgreement]
 
     @property
-    def judged(self) -> str:
-        """What of the output is judged."""
-        return self.occlusion.judged
+    def objective(self) -> str:
+        """The name of the output that is explained, such as "next token"."""
+        return self.occlusion.objective
 
     @property
-    def by(self) -> By:
+    def by(self) -> ErasureMethod:
         """How words were erased."""
         return self.occlusion.by
 
     @property
-    def whole(self) -> float:
-        """The value for the whole input."""
-        return self.occlusion.whole
+    def full_value(self) -> float:
+        """The value of the objective for the whole input."""
+        return self.occlusion.full_value
 
     def chance(self, number: str = "comprehensiveness") -> tuple[float, float]:
-        """The mean and the standard deviation of a number of `Curves` over the shuffled words."""
-        found = torch.tensor([getattr(each, number) for each in self.random], dtype=torch.float64)
-        return float(found.mean()), float(found.std(correction=0))
+        """The mean and standard deviation over the shuffles of a number of `ErasureCurves`."""
+        values = [getattr(curves, number) for curves in self.random]
+        tensor = torch.tensor(values, dtype=torch.float64)
+        return float(tensor.mean()), float(tensor.std(correction=0))
 
-    def beats(self, name: str) -> float:
-        """The share of shuffles that a ranking is more comprehensive than, ties as halves."""
+    def share_beaten(self, name: str) -> float:
+        """The share of shuffles that a ranking is more comprehensive than; ties count half."""
         own = self.curves[name].comprehensiveness
-        found = [each.comprehensiveness for each in self.random]
-        return sum((own > each) + (own == each) / 2 for each in found) / len(found)
+        others = [curves.comprehensiveness for curves in self.random]
+        return sum((own > other) + (own == other) / 2 for other in others) / len(others)
+
+
+@dataclass(frozen=True, eq=False)
+class AttentionEffect:
+    """The attention that each word gets beside the effect of erasing it; `occlusion` has the words.
+
+    `share` is each word's share of all attention; special tokens hold what is missing to one.
+    """
+
+    share: Float[Tensor, " unit"]
+    occlusion: Occlusion
+
+    @property
+    def effect(self) -> Float[Tensor, " unit"]:
+        """How much the output falls without each word, relative to its full value."""
+        return self.occlusion.effect / abs(self.occlusion.full_value)
 
 
 def faithfulness(
@@ -130,117 +158,142 @@ def faithfulness(
     *,
     target: str | None = None,
     objective: Objective | None = None,
-    how: Erasing = PLAINLY,
-    rankings: Rankings = USUAL,
+    erasure: ErasureOptions = DEFAULT_ERASURE,
+    rankings: Rankings = USUAL_RANKINGS,
 ) -> Faithfulness:
-    """How well attention and other rankings of words explain what a model says of an input.
+    """How well attention and other rankings of words explain the output for an input.
 
-    The words that are ranked highest are erased, then kept alone, and the output is judged
-    (DeYoung et al. 2020), beside shuffled words and beside the ranking that leaving out one word
-    gives (Jain and Wallace 2019 compare with both). What is judged is the probability of what the
-    model says for the whole input: see `judge_of`. It costs up to 32 passes for each ranking and
+    The highest-ranked words are erased, then kept alone (DeYoung et al. 2020), beside shuffled
+    words and beside the ranking by leaving out one word (Jain and Wallace 2019 compare with both).
+    The output is the probability of what the model predicts for the whole input, see
+    `attribution.objectives.default_objective`. It costs up to 32 passes for each ranking and each
     shuffle, in batches of 32.
 
     >>> import torch
-    >>> from regard.studies.faithfulness import Rankings, faithfulness
+    >>> from regard.studies import Rankings, faithfulness
     >>> model = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
     >>> inputs, mine = {"src": torch.randn(1, 5, 8)}, {"mine": torch.arange(5.0)}
-    >>> found = faithfulness(model, None, inputs, rankings=Rankings(mine, draws=3))
+    >>> found = faithfulness(model, None, inputs, rankings=Rankings(mine, shuffles=3))
     >>> sorted(found.curves), len(found.random), found.curves["mine"].sizes
     (['mine', 'occlusion'], 3, (1, 2, 3, 4))
     """
-    subject = Subject.of(model, processor, inputs, target=target, objective=objective)
-    eraser = Eraser(subject, how)
-    left_out = occluded(eraser)
-    scores = {name: eraser.summed(each) for name, each in _scored(subject, rankings).items()}
-    scores["occlusion"] = left_out.effect
+    run = CleanRun.of(model, processor, inputs, target=target, objective=objective)
+    eraser = Eraser(run, erasure)
+    occlusion = occlude_each(eraser)
+    importance = {
+        name: eraser.sum_over_pieces(values) for name, values in _importance(run, rankings).items()
+    }
+    importance["occlusion"] = occlusion.effect
     generator = torch.Generator().manual_seed(rankings.seed)
     count = len(eraser.units)
-    shuffled = [torch.randperm(count, generator=generator).double() for _ in range(rankings.draws)]
+    shuffles = [
+        torch.randperm(count, generator=generator).double() for _ in range(rankings.shuffles)
+    ]
     return Faithfulness(
-        left_out,
-        {name: curves(eraser, each) for name, each in scores.items()},
-        tuple(curves(eraser, each) for each in shuffled),
+        occlusion,
+        {name: erasure_curves(eraser, values) for name, values in importance.items()},
+        tuple(erasure_curves(eraser, values) for values in shuffles),
         {
-            name: RankAgreement(kendall(each, left_out.effect), spearman(each, left_out.effect))
-            for name, each in scores.items()
+            name: RankAgreement(
+                kendall(values, occlusion.effect), spearman(values, occlusion.effect)
+            )
+            for name, values in importance.items()
             if name != "occlusion"
         },
     )
 
 
-def curves(eraser: Eraser, scores: Float[Tensor, " unit"]) -> Curves:
-    """What becomes of the output as an eraser takes the units in the order of their scores."""
-    order, whole = ranking(scores), eraser.subject.whole
-    sizes, bins = sizes_to_erase(len(order))
+def attention_effect(
+    model: nn.Module,
+    processor: Any,
+    inputs: Any,
+    *,
+    target: str | None = None,
+    objective: Objective | None = None,
+    erasure: ErasureOptions = DEFAULT_ERASURE,
+    importance: Float[Tensor, " token"] | None = None,
+) -> AttentionEffect:
+    """The attention that each word gets, and how much the output falls without it.
+
+    Words with much attention and little effect draw attention for nothing. The attention is that of
+    the last layer, or any other `importance` of each token, divided by its sum.
+
+    >>> import torch
+    >>> from regard.studies import attention_effect
+    >>> model = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+    >>> found = attention_effect(model, None, {"src": torch.randn(1, 5, 8)})
+    >>> round(found.share.sum().item(), 6), found.effect.shape
+    (1.0, torch.Size([5]))
+    """
+    run = CleanRun.of(model, processor, inputs, target=target, objective=objective)
+    eraser = Eraser(run, erasure)
+    weights = last_layer_attention(run) if importance is None else importance.double()
+    return AttentionEffect(eraser.sum_over_pieces(weights / weights.sum()), occlude_each(eraser))
+
+
+def erasure_curves(eraser: Eraser, importance: Float[Tensor, " unit"]) -> ErasureCurves:
+    """The output while units are erased, or kept alone, in the order of their importance."""
+    order, full = ranking(importance), eraser.run.value
+    sizes, bins = erasure_sizes(len(order))
     without = eraser.values(order[:size] for size in sizes)
     alone = eraser.values(order[size:] for size in sizes)
-    kept = [sizes.index(size) for size in bins]
-    falls = comprehensiveness(whole, without)
-    return Curves(
-        scores,
+    at_bins = [sizes.index(size) for size in bins]
+    falls = comprehensiveness(full, without)
+    return ErasureCurves(
+        importance,
         sizes,
         without,
         alone,
-        float(area_over_curve(falls[kept])),
-        float(area_over_curve(sufficiency(whole, alone)[kept])),
+        float(area_over_curve(falls[at_bins])),
+        float(area_over_curve(sufficiency(full, alone)[at_bins])),
         float(area_over_curve(falls)),
     )
 
 
-def sizes_to_erase(count: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """How many units are erased at each step of a curve, and at which of them the bins are.
+def erasure_sizes(count: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """How many units are erased at each step of a curve, and which of the steps are bins.
 
-    Never all of them, unless there is but one: without any word all rankings are alike.
+    Never all of them, unless there is only one: without any word all rankings are alike.
 
-    >>> from regard.studies.faithfulness import sizes_to_erase
-    >>> sizes_to_erase(4)
+    >>> from regard.studies.faithfulness import erasure_sizes
+    >>> erasure_sizes(4)
     ((1, 2, 3), (1, 2))
     """
     most = max(1, count - 1)
-    bins = tuple(size for size in sizes_of(SHARES, count) if size <= most)
+    bins = tuple(size for size in bin_sizes(SHARES, count) if size <= most)
     even = {round(1 + step * (most - 1) / (STEPS - 1)) for step in range(STEPS)}
     return tuple(sorted(even | {*bins})), bins
 
 
-def _scored(subject: Subject, rankings: Rankings) -> dict[str, Tensor]:
-    if rankings.scores is None:
-        return _usual(subject)
-    if not isinstance(rankings.scores, Mapping):
-        return {name: _KNOWN[name](subject) for name in rankings.scores}
-    found, count = {}, len(subject.tokens)
-    for name, given in rankings.scores.items():
-        scores = given if isinstance(given, Tensor) else given(subject.trace)
-        if not isinstance(scores, Tensor) or scores.shape != (count,):
-            came = tuple(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
+def _importance(run: CleanRun, rankings: Rankings) -> dict[str, Tensor]:
+    """The importance of each token by the name of its ranking."""
+    if rankings.importance is None:
+        return _usual_importance(run)
+    if not isinstance(rankings.importance, Mapping):
+        return {name: METHODS[name].explain(run) for name in rankings.importance}
+    importance, count = {}, len(run.tokens)
+    for name, given in rankings.importance.items():
+        values = given if isinstance(given, Tensor) else given(run.trace)
+        if not isinstance(values, Tensor) or values.shape != (count,):
+            came = tuple(values.shape) if isinstance(values, Tensor) else type(values).__name__
             raise ShapeError(
                 f"expected the ranking {name!r} to have a score for each of {count} tokens, got "
                 f"{came}"
             )
-        found[name] = scores
-    return found
+        importance[name] = values
+    return importance
 
 
-def _usual(subject: Subject) -> dict[str, Tensor]:
-    """Every ranking that the model has."""
-    found = {"attention": subject.attention()}
-    if len(subject.trace) > 1:
-        found["rollout"] = subject.rolled_out()
-    try:
-        found["gradient"] = _gradient(subject)
-    except (InputError, RuntimeError):  # no table of embeddings, or a step that has no gradient
-        return found
-    return {name: each for name, each in found.items() if bool(each.isfinite().all())}
-
-
-def _gradient(subject: Subject) -> Float[Tensor, " token"]:
-    """Gradient x input of what is judged."""
-    arguments = dict(subject.example.arguments)
-    return input_saliency(subject.model, None, arguments, lambda out: subject.judge(out)[0])
-
-
-_KNOWN: dict[str, Callable[[Subject], Tensor]] = {
-    "attention": Subject.attention,
-    "rollout": Subject.rolled_out,
-    "gradient": _gradient,
-}
+def _usual_importance(run: CleanRun) -> dict[str, Tensor]:
+    """The rankings by those of the usual methods that the model allows."""
+    names = [name for name in USUAL_METHODS if name != "rollout" or len(run.trace) > 1]
+    importance = dict[str, Tensor]()
+    for name in names:
+        try:
+            importance[name] = METHODS[name].explain(run)
+        except (InputError, RuntimeError):
+            if name != "gradient":
+                raise
+            # the model has no embedding, or a step without a gradient: leave this ranking out
+            return importance
+    return {name: values for name, values in importance.items() if bool(values.isfinite().all())}

@@ -1,4 +1,4 @@
-"""A change of attention tried on texts: what it does to the output, before and after."""
+"""Interventions: a change of a model's attention tried on texts, with loss and traces compared."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -8,28 +8,29 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.attribution.clean_run import Subject
-from regard.attribution.objectives import Said
+from regard.attribution.clean_run import CleanRun
+from regard.attribution.objectives import NamedObjective, TokenProbability
 from regard.errors import InputError
-from regard.studies.knockout import reference
+from regard.studies.knockout import loss_objective
 from regard.tracing import AttentionCall, Edit, knock_out
 from regard.tracing.inputs.example import look
 from regard.tracing.recording.edits import EditAtSites, EditFunction, Patterns, check_heads
 from regard.tracing.recording.site_choice import SiteChoice
 from regard.types import Trace
 
-__all__ = ["Trial", "backwards_only", "knock_out", "softened", "trial"]
+__all__ = ["Comparison", "compare_edit", "knock_out", "mask_future", "set_temperature"]
 
 
 @dataclass(frozen=True, eq=False)
-class Trial:
-    """What a model gave and where it looked, before and after a change; means over the texts.
+class Comparison:
+    """A model's loss and attention before and after an edit; the loss is a mean over the texts.
 
-    `changed` is the share of rows whose likeliest token, or class, is another, NaN where the model
-    gives vectors: then the loss is one less the likeness. The traces can be compared and drawn.
+    `changed` is the share of rows whose most likely token, or class, is another. Where the model
+    gives vectors instead of logits it is NaN, and the loss is one minus the similarity. The traces
+    can be compared and drawn.
     """
 
-    judged: str
+    objective: str
     loss: tuple[float, float]
     changed: float
     before: tuple[Trace, ...]
@@ -37,103 +38,109 @@ class Trial:
 
     def __str__(self) -> str:
         first, second = self.loss
-        rows = "" if self.changed != self.changed else f"; {self.changed:.0%} of rows say another"
+        known = self.changed == self.changed
+        rows = f"; {self.changed:.0%} of rows predict another token" if known else ""
         return (
-            f"loss of {self.judged} over {len(self.before)} texts: {first:.4f} before, "
+            f"loss of {self.objective} over {len(self.before)} texts: {first:.4f} before, "
             f"{second:.4f} after ({second - first:+.4f}){rows}"
         )
 
 
-def trial(
+def compare_edit(
     model: nn.Module,
     processor: Any,
     inputs: Any,
     edit: EditFunction | Sequence[EditFunction],
     *,
-    told: Callable[[int], None] = lambda done: None,
-) -> Trial:
-    """The model on each of the inputs as it is, and with an edit of its attention.
+    on_progress: Callable[[int], None] = lambda done: None,
+) -> Comparison:
+    """Run the model on each of the inputs as it is, and with an edit of its attention.
 
-    What is judged is the text itself for a causal model, what an encoder-decoder wrote before, and
-    else what the model said before. `told` hears how many inputs are done.
+    The loss is that of the text itself for a causal model, of what an encoder-decoder wrote before
+    the edit, and else of what the model predicted before it. `on_progress(done)` is called after
+    each input.
 
     >>> import torch
     >>> from regard.models import Transformer
-    >>> from regard.studies.interventions import trial
+    >>> from regard.studies import compare_edit
     >>> from regard.tracing import knock_out
     >>> _ = torch.manual_seed(0)
     >>> sizes = {"vocab": 11, "d_model": 12, "layers": 1, "heads": 3, "d_ff": 17}
     >>> model, ids = Transformer(kind="decoder", **sizes), torch.tensor([[5, 6, 7, 8]])
-    >>> found = trial(model, None, {"input_ids": ids}, knock_out("*", heads=[1]))
-    >>> found.judged, found.loss[0] != found.loss[1], len(found.after)
+    >>> found = compare_edit(model, None, {"input_ids": ids}, knock_out("*", heads=[1]))
+    >>> found.objective, found.loss[0] != found.loss[1], len(found.after)
     ('text', True, 1)
     """
     texts = [inputs] if isinstance(inputs, str) or not isinstance(inputs, Sequence) else inputs
     if not texts:
-        raise InputError("trial expected at least one text, got none")
-    found, traces, judged = list[tuple[float, float, float]](), list[tuple[Trace, Trace]](), ""
+        raise InputError("compare_edit expected at least one text, got none")
+    numbers, traces = list[tuple[float, float, float]](), list[tuple[Trace, Trace]]()
+    name = ""
     for number, text in enumerate(texts):
-        subject = Subject.of(model, processor, text)
-        judge = reference(subject)
-        (one, before), (other, after) = (
-            look(model, subject.example, edit=each) for each in (None, edit)
+        run = CleanRun.of(model, processor, text)
+        objective = loss_objective(run)
+        (clean, before), (edited, after) = (
+            look(model, run.example, edit=change) for change in (None, edit)
         )
-        found.append((_loss(judge, one), _loss(judge, other), _changed(judge, one, other)))
+        losses = (_loss(objective, clean), _loss(objective, edited))
+        numbers.append((*losses, _changed_share(objective, clean, edited)))
         traces.append((before, after))
-        judged = judge.name
-        told(number + 1)
-    first, second, changed = torch.tensor(found, dtype=torch.float64).mean(dim=0).tolist()
+        name = objective.name
+        on_progress(number + 1)
+    first, second, changed = torch.tensor(numbers, dtype=torch.float64).mean(dim=0).tolist()
     befores, afters = zip(*traces, strict=True)
-    return Trial(judged, (first, second), changed, befores, afters)
+    return Comparison(name, (first, second), changed, befores, afters)
 
 
-def softened(
+def set_temperature(
     sites: Patterns, temperature: float, heads: Sequence[int] | None = None
 ) -> EditAtSites:
-    """Heads whose scores are divided by a temperature: above 1 they look around more.
+    """An edit that divides the scores of heads by a temperature: above 1 spreads their weights.
 
-    >>> from regard.studies.interventions import softened
-    >>> softened("*.h.5.*", 2.0).sites.fits("model.h.5.attn")
+    >>> from regard.studies.interventions import set_temperature
+    >>> set_temperature("*.h.5.*", 2.0).sites.fits("model.h.5.attn")
     True
     """
     if not temperature > 0:
-        raise InputError(f"softened expected a temperature above 0, got {temperature}")
-    return EditAtSites(SiteChoice.of(sites), partial(_softened, 1 / temperature, heads))
+        raise InputError(f"set_temperature expected a temperature above 0, got {temperature}")
+    return EditAtSites(SiteChoice.of(sites), partial(_apply_temperature, 1 / temperature, heads))
 
 
-def backwards_only(sites: Patterns, heads: Sequence[int] | None = None) -> EditAtSites:
-    """Heads that see no later token: what they gave to these goes to the others in proportion."""
-    return EditAtSites(SiteChoice.of(sites), partial(_backwards, heads))
+def mask_future(sites: Patterns, heads: Sequence[int] | None = None) -> EditAtSites:
+    """An edit that hides later tokens from heads; their weight goes to the others in proportion."""
+    return EditAtSites(SiteChoice.of(sites), partial(_apply_causal_mask, heads))
 
 
-def _softened(power: float, heads: Sequence[int] | None, call: AttentionCall) -> Edit:
-    weights = _own(call, heads).pow(power)
-    return Edit(heads, weights=_whole(weights))
+def _apply_temperature(power: float, heads: Sequence[int] | None, call: AttentionCall) -> Edit:
+    # softmax(scores / t) is proportional to softmax(scores) ** (1 / t)
+    weights = _weights_of(call, heads).pow(power)
+    return Edit(heads, weights=_normalise_rows(weights))
 
 
-def _backwards(heads: Sequence[int] | None, call: AttentionCall) -> Edit:
+def _apply_causal_mask(heads: Sequence[int] | None, call: AttentionCall) -> Edit:
     _, _, queries, keys = call.sizes
     offset = keys - queries if call.scoring is None else call.scoring.offset
-    return Edit(heads, weights=_whole(_own(call, heads).tril(offset)))
+    return Edit(heads, weights=_normalise_rows(_weights_of(call, heads).tril(offset)))
 
 
-def _own(call: AttentionCall, heads: Sequence[int] | None) -> Tensor:
+def _weights_of(call: AttentionCall, heads: Sequence[int] | None) -> Tensor:
     return call.weights()[:, check_heads(call, heads)]
 
 
-def _whole(weights: Tensor) -> Tensor:
-    """Rows that sum to one again; one that is empty stays so."""
+def _normalise_rows(weights: Tensor) -> Tensor:
+    """The weights with rows that sum to one; a row of zeros stays so."""
     return weights / weights.sum(dim=-1, keepdim=True).clamp_min(torch.finfo(weights.dtype).tiny)
 
 
-def _loss(judge: Any, output: Any) -> float:
-    if isinstance(judge, Said):
-        return -float(judge.log_probabilities(judge.logits(output)).mean())
-    return 1 - float(judge(output)[0])
+def _loss(objective: NamedObjective, output: Any) -> float:
+    if isinstance(objective, TokenProbability):
+        return -float(objective.log_probabilities(objective.logits(output)).mean())
+    return 1 - float(objective(output)[0])
 
 
-def _changed(judge: Any, one: Any, other: Any) -> float:
-    if not isinstance(judge, Said):
+def _changed_share(objective: NamedObjective, clean: Any, edited: Any) -> float:
+    """The share of rows whose most likely token changes; NaN where there are no logits."""
+    if not isinstance(objective, TokenProbability):
         return float("nan")
-    said, now = (judge.logits(each).argmax(dim=-1) for each in (one, other))
-    return float((said != now).double().mean())
+    before, after = (objective.logits(output).argmax(dim=-1) for output in (clean, edited))
+    return float((before != after).double().mean())

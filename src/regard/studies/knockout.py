@@ -1,4 +1,4 @@
-"""What each head does for an output: what changes when it alone looks at nothing, or alike."""
+"""Head knock-outs: what changes in a model's output when one head at a time is disabled."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,22 +8,23 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from regard.attribution.clean_run import Subject, only, path_of, runs
-from regard.attribution.erasing import repeated
-from regard.attribution.objectives import Alike, Judge, Said
+from regard.attribution.clean_run import CleanRun, chunks, literal_pattern, module_path
+from regard.attribution.erasure import repeat_arguments
+from regard.attribution.objectives import NamedObjective, OutputSimilarity, TokenProbability
 from regard.errors import InputError, UnknownNameError
 from regard.tracing import AttentionCall, Edit
 from regard.tracing.inputs.example import forward
 from regard.tracing.recording.site_choice import SiteChoice, SitePatterns
+from regard.types.tables import data_frame
 
-To = Literal["zero", "uniform"]
+Replacement = Literal["zero", "uniform"]
 Heads = Float[Tensor, " head"]
 
-STRIP = 1 << 23  # logits that are compared at once
+LOGITS_AT_ONCE = 1 << 23  # logits that are compared in one piece
 
 
 class Change(NamedTuple):
-    """What a knock-out changes: means over texts."""
+    """What a knock-out changes in one text."""
 
     loss: float
     divergence: float
@@ -35,22 +36,46 @@ class Change(NamedTuple):
 class KnockOuts:
     """What changed without each head, by site; means over the texts.
 
-    Where a model gives no logits, only the loss is known, one less the likeness; the rest is NaN.
+    Where a model gives no logits, only the loss is known, one minus the similarity; the rest is
+    NaN. `objective` names the output, and `to` says what the knocked-out head gave.
     """
 
-    judged: str
-    to: To
+    objective: str
+    to: Replacement
     texts: int
     loss: float
     """The mean negative log-probability, in nats, of the reference or of the model's own output."""
     rise: Mapping[str, Heads]
-    """How much the loss rises without the head; less than 0 where it falls."""
+    """How much the loss rises without the head; negative where it falls."""
     divergence: Mapping[str, Heads]
     """The mean Kullback-Leibler divergence of each row's distribution from the model's, in nats."""
     changed: Mapping[str, Heads]
-    """The share of rows whose likeliest token, or class, is another."""
+    """The share of rows whose most likely token, or class, is another."""
     rewritten: Mapping[str, Heads]
-    """The share of texts with such a row: of a model's own writing, those written differently."""
+    """The share of texts with such a row: of generated text, those that come out differently."""
+
+    def to_pandas(self) -> Any:
+        """A pandas.DataFrame with one row per head: site, head, and what changed without it."""
+        heads = [(site, head) for site, rise in self.rise.items() for head in range(len(rise))]
+        columns: dict[str, list[Any]] = {
+            "site": [site for site, _ in heads],
+            "head": [head for _, head in heads],
+        }
+        for name in ("rise", "divergence", "changed", "rewritten"):
+            table: Mapping[str, Heads] = getattr(self, name)
+            columns[name] = [float(table[site][head]) for site, head in heads]
+        return data_frame(columns)
+
+    def __repr__(self) -> str:
+        heads = [
+            (float(v), site, n) for site, rise in self.rise.items() for n, v in enumerate(rise)
+        ]
+        most, site, head = max(heads)
+        return (
+            f"<KnockOuts of {len(heads)} heads at {len(self.rise)} sites over {self.texts} texts: "
+            f"loss of {self.objective} {self.loss:.4g}, rises most without head {head} of {site} "
+            f"({most:+.4g})>"
+        )
 
 
 def knock_outs(
@@ -59,107 +84,111 @@ def knock_outs(
     inputs: Any,
     *,
     target: Any = None,
-    to: To = "zero",
+    to: Replacement = "zero",
     sites: SitePatterns = None,
-    told: Callable[[int, int], None] = lambda done, of: None,
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> KnockOuts:
-    """What each head does: one at a time is out of use while the model reads each of the inputs.
+    """What each head contributes: one at a time is disabled while the model reads each input.
 
-    As heads are ablated by Michel et al. 2019, who set what they give to zero; a
-    "uniform" head still gives the mean of its values. The loss is that of the text itself for a
-    causal model, of the target or else its own greedy output for an encoder-decoder, of its own
-    class or masked tokens for others. `sites` chooses them by patterns. `told` hears how many of
-    how many passes are done: for each text one at each site, its heads as a batch.
+    Michel et al. 2019 set the output of a head to zero; a "uniform" head attends evenly and still
+    gives the mean of its values. The loss is that of the text itself for a causal model, of the
+    target or else its own greedy output for an encoder-decoder, and of its own class or masked
+    tokens for others. `sites` chooses sites by patterns. `on_progress(done, total)` is called after
+    each pass: for each text there is one at each site, with its heads as a batch.
 
     >>> import torch
-    >>> from regard.studies.knockout import knock_outs
+    >>> from regard.studies import knock_outs
     >>> model = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
     >>> found = knock_outs(model, None, {"src": torch.randn(1, 5, 8)})
-    >>> found.judged, found.rise["self_attn"].shape
-    ('likeness', torch.Size([2]))
+    >>> found.objective, found.rise["self_attn"].shape
+    ('similarity', torch.Size([2]))
     """
-    if to not in get_args(To):
-        raise UnknownNameError("knock-out", str(to), get_args(To))
-    pairs = _pairs(inputs, target)
-    readings = list[Reading]()
-    for number, (text, one) in enumerate(pairs):
-        subject = Subject.of(model, processor, text, target=one)
+    if to not in get_args(Replacement):
+        raise UnknownNameError("knock-out", str(to), get_args(Replacement))
+    pairs = _pair_with_targets(inputs, target)
+    texts = list[TextChanges]()
+    for number, (text, one_target) in enumerate(pairs):
+        run = CleanRun.of(model, processor, text, target=one_target)
 
-        def heard(done: int, of: int, before: int = number) -> None:
-            told(before * of + done, len(pairs) * of)
+        def report(done: int, total: int, number: int = number) -> None:
+            on_progress(number * total + done, len(pairs) * total)
 
-        readings.append(_read(subject, _sites(subject, sites), to, heard))
-    tables = [{site: _mean(readings, site, n) for site in readings[0].changes} for n in range(4)]
-    loss = sum(each.loss for each in readings) / len(readings)
-    return KnockOuts(readings[0].judged, to, len(readings), loss, *tables)
+        texts.append(_knock_out_each(run, _heads_by_site(run, sites), to, report))
+    tables = [
+        {site: _mean_over_texts(texts, site, part) for site in texts[0].changes}
+        for part in range(len(Change._fields))
+    ]
+    loss = sum(each.loss for each in texts) / len(texts)
+    return KnockOuts(texts[0].objective, to, len(texts), loss, *tables)
 
 
 @dataclass(frozen=True)
-class Reading:
+class TextChanges:
     """One text: its loss, and what each head of each site changed."""
 
-    judged: str
+    objective: str
     loss: float
     changes: Mapping[str, list[Change]]
 
 
 @dataclass(frozen=True)
-class Site:
-    """Where heads are knocked out, how many there are, and what they are to do."""
+class KnockOutSite:
+    """The path of a module whose heads are knocked out, how many there are, and what they give."""
 
     path: str
     heads: int
-    to: To
+    to: Replacement
 
 
 @dataclass(frozen=True, eq=False)
-class Out:
-    """An edit of one site: variant by variant, another head is out of use."""
+class KnockOutEdit:
+    """An edit of one site: in each variant of the batch other heads are disabled."""
 
-    site: Site
-    out: Bool[Tensor, "variant head"]
+    site: KnockOutSite
+    disabled: Bool[Tensor, "variant head"]
 
     def __call__(self, call: AttentionCall) -> Edit | None:
-        """The call's weights, those of the heads that are out changed."""
+        """The call's weights, with those of the disabled heads replaced."""
         if call.site != self.site.path:
             return None
-        if call.sizes[0] % len(self.out) or call.sizes[1] != self.site.heads:
+        if call.sizes[0] % len(self.disabled) or call.sizes[1] != self.site.heads:
             raise InputError(
                 f"{call.site!r} attends with {call.sizes[1]} heads for {call.sizes[0]} examples, "
-                f"and not with {self.site.heads} for {len(self.out)}: it cannot be told which is "
-                "which; choose other sites with sites="
+                f"and not with {self.site.heads} for {len(self.disabled)}: it cannot be told which "
+                "is which; choose other sites with sites="
             )
         weights = call.weights()
-        out = self.out.repeat_interleave(call.sizes[0] // len(self.out), dim=0)
-        out = out[:, :, None, None].to(weights.device)
+        disabled = self.disabled.repeat_interleave(call.sizes[0] // len(self.disabled), dim=0)
+        disabled = disabled[:, :, None, None].to(weights.device)
         if self.site.to == "zero":
-            return Edit(weights=weights.masked_fill(out, 0))
-        seen = call.seen()
-        even = seen / seen.sum(dim=-1, keepdim=True).clamp_min(1)
-        return Edit(weights=torch.where(out, even.to(weights), weights))
+            return Edit(weights=weights.masked_fill(disabled, 0))
+        visible = call.seen()
+        even = visible / visible.sum(dim=-1, keepdim=True).clamp_min(1)
+        return Edit(weights=torch.where(disabled, even.to(weights), weights))
 
 
-def reference(subject: Subject) -> Judge:
-    """What a loss is taken of: for a causal model the text itself, else what is judged anyway."""
-    judge, ids = subject.judge, None if subject.example.tokens is None else subject.tokens.ids
-    if judge.name != "next token" or ids is None or len(ids) < 2:
-        return judge
-    assert isinstance(judge, Said)
-    following = torch.tensor(ids[1:], device=judge.ids.device)
-    return Said("text", tuple(range(len(ids) - 1)), following)
+def loss_objective(run: CleanRun) -> NamedObjective:
+    """What the loss is taken of: the text itself for a causal model, else the run's objective."""
+    objective = run.objective
+    ids = None if run.example.tokens is None else run.tokens.ids
+    if objective.name != "next token" or ids is None or len(ids) < 2:
+        return objective
+    assert isinstance(objective, TokenProbability)
+    following = torch.tensor(ids[1:], device=objective.ids.device)
+    return TokenProbability("text", tuple(range(len(ids) - 1)), following)
 
 
-def _sites(subject: Subject, sites: SitePatterns) -> dict[str, int]:
-    """The paths of the sites that were seen, and how many heads each has."""
-    found = {path_of(each.site): each.heads for each in subject.trace.maps}
-    if not found:
-        raise InputError(f"{type(subject.model).__name__} was not seen to attend; it has no heads")
-    choice = SiteChoice.of(sites)
-    choice.check(found)
-    return {site: heads for site, heads in found.items() if choice.fits(site)}
+def _heads_by_site(run: CleanRun, patterns: SitePatterns) -> dict[str, int]:
+    """The chosen module paths that attend in the run, and how many heads each has."""
+    heads = {module_path(each.site): each.heads for each in run.trace.maps}
+    if not heads:
+        raise InputError(f"{type(run.model).__name__} was not seen to attend; it has no heads")
+    choice = SiteChoice.of(patterns)
+    choice.check(heads)
+    return {site: count for site, count in heads.items() if choice.fits(site)}
 
 
-def _pairs(inputs: Any, target: Any) -> list[tuple[Any, str | None]]:
+def _pair_with_targets(inputs: Any, target: Any) -> list[tuple[Any, str | None]]:
     """Each input with its target, None where there is none."""
     several = isinstance(inputs, list)
     texts = inputs if several else [inputs]
@@ -173,68 +202,78 @@ def _pairs(inputs: Any, target: Any) -> list[tuple[Any, str | None]]:
     return list(zip(texts, targets, strict=True))
 
 
-def _read(
-    subject: Subject, sites: Mapping[str, int], to: To, told: Callable[[int, int], None]
-) -> Reading:
-    judge, changes, loss = reference(subject), dict[str, list[Change]](), 0.0
-    for place, (site, heads) in enumerate(sites.items()):
-        loss, changes[site] = _at(subject, judge, Site(site, heads, to))
-        told(place + 1, len(sites))
-    return Reading(judge.name, loss, changes)
+def _knock_out_each(
+    run: CleanRun,
+    heads: Mapping[str, int],
+    to: Replacement,
+    on_progress: Callable[[int, int], None],
+) -> TextChanges:
+    """Knock out each head of each site in turn, for one text."""
+    objective, changes, loss = loss_objective(run), dict[str, list[Change]](), 0.0
+    for number, (site, count) in enumerate(heads.items()):
+        loss, changes[site] = _changes_at(run, objective, KnockOutSite(site, count, to))
+        on_progress(number + 1, len(heads))
+    return TextChanges(objective.name, loss, changes)
 
 
-def _mean(readings: Sequence[Reading], site: str, part: int) -> Heads:
-    """One number of each head of a site, over all texts that it was seen in."""
-    found = [[each[part] for each in one.changes[site]] for one in readings if site in one.changes]
-    return torch.tensor(found, dtype=torch.float64).mean(dim=0)
+def _mean_over_texts(texts: Sequence[TextChanges], site: str, part: int) -> Heads:
+    """One number of each head of a site, over all texts in which the site attended."""
+    values = [[head[part] for head in text.changes[site]] for text in texts if site in text.changes]
+    return torch.tensor(values, dtype=torch.float64).mean(dim=0)
 
 
-def _at(subject: Subject, judge: Judge, site: Site) -> tuple[float, list[Change]]:
-    """The loss, and what each head of a site changes; the model as it is runs in each batch."""
-    own = [each for each in subject.trace.maps if path_of(each.site) == site.path]
-    size = max(1, subject.together(own, site.heads + 1) - 1)
+def _changes_at(
+    run: CleanRun, objective: NamedObjective, site: KnockOutSite
+) -> tuple[float, list[Change]]:
+    """The loss of the unchanged model, and what each head of a site changes.
+
+    The unchanged model runs as the first example of each batch: batches of other sizes can differ
+    in the last digits, which would show as changes.
+    """
+    maps = [each for each in run.trace.maps if module_path(each.site) == site.path]
+    size = max(1, run.batch_size(maps, site.heads + 1) - 1)
     changes = list[Change]()
-    for some in runs(range(site.heads), size):
-        out = torch.zeros(len(some) + 1, site.heads, dtype=torch.bool)
-        out[range(1, len(some) + 1), list(some)] = True
-        arguments = repeated(subject.example.arguments, len(out))
-        edit = Out(site, out)
-        output = forward(subject.model, arguments, edit=edit, sites=only(site.path))
-        loss, found = _changes(judge, output)
-        changes += found
+    for heads in chunks(range(site.heads), size):
+        disabled = torch.zeros(len(heads) + 1, site.heads, dtype=torch.bool)
+        disabled[range(1, len(heads) + 1), list(heads)] = True
+        arguments = repeat_arguments(run.example.arguments, len(disabled))
+        edit, pattern = KnockOutEdit(site, disabled), literal_pattern(site.path)
+        output = forward(run.model, arguments, edit=edit, sites=pattern)
+        loss, of_batch = _compare_with_first(objective, output)
+        changes += of_batch
     return loss, changes
 
 
-def _changes(judge: Judge, output: Any) -> tuple[float, list[Change]]:
-    """The loss of the first of a batch, and what the others have changed."""
-    if not isinstance(judge, Said):
-        assert isinstance(judge, Alike)
-        first, *others = (1 - judge(output)).tolist()
+def _compare_with_first(objective: NamedObjective, output: Any) -> tuple[float, list[Change]]:
+    """The loss of the first example of a batch, and what is changed in the others."""
+    if not isinstance(objective, TokenProbability):
+        assert isinstance(objective, OutputSimilarity)
+        first, *others = (1 - objective(output)).tolist()
         nan = float("nan")
-        return first, [Change(each - first, nan, nan, nan) for each in others]
-    logits = judge.logits(output)
-    found = [_compared(judge, logits[:1], each[None]) for each in logits[1:]]
-    return -float(judge.log_probabilities(logits[:1]).mean()), found
+        return first, [Change(loss - first, nan, nan, nan) for loss in others]
+    logits = objective.logits(output)
+    changes = [_compare_logits(objective, logits[:1], other[None]) for other in logits[1:]]
+    return -float(objective.log_probabilities(logits[:1]).mean()), changes
 
 
-def _compared(judge: Said, own: Tensor, other: Tensor) -> Change:
-    """What another output of the same rows changes, a strip of rows at a time."""
+def _compare_logits(objective: TokenProbability, clean: Tensor, other: Tensor) -> Change:
+    """What other logits of the same rows change, a strip of rows at a time."""
     parts = list[Tensor]()
-    for rows in _strips(own):
-        said = own[:, rows].double().log_softmax(dim=-1)
-        now = other[:, rows].double().log_softmax(dim=-1)
-        index = judge.ids[rows][None, :, None]
-        rise = (said - now).gather(2, index)[0, :, 0]
-        divergence = (said.exp() * (said - now)).nan_to_num(nan=0.0).sum(dim=-1)[0]
-        changed = (said.argmax(dim=-1) != now.argmax(dim=-1))[0].double()
+    for rows in _row_strips(clean):
+        before = clean[:, rows].double().log_softmax(dim=-1)
+        after = other[:, rows].double().log_softmax(dim=-1)
+        index = objective.ids[rows][None, :, None]
+        rise = (before - after).gather(2, index)[0, :, 0]
+        divergence = (before.exp() * (before - after)).nan_to_num(nan=0.0).sum(dim=-1)[0]
+        changed = (before.argmax(dim=-1) != after.argmax(dim=-1))[0].double()
         parts.append(torch.stack([rise, divergence, changed]))
     rise, divergence, changed = torch.cat(parts, dim=1)
     means = [float(each.mean()) for each in (rise, divergence, changed)]
     return Change(means[0], means[1], means[2], float(changed.any()))
 
 
-def _strips(logits: Float[Tensor, "1 row vocab"]) -> Iterator[slice]:
+def _row_strips(logits: Float[Tensor, "1 row vocab"]) -> Iterator[slice]:
     _, rows, vocab = logits.shape
-    tall = max(1, STRIP // vocab)
-    for start in range(0, rows, tall):
-        yield slice(start, start + tall)
+    height = max(1, LOGITS_AT_ONCE // vocab)
+    for start in range(0, rows, height):
+        yield slice(start, start + height)

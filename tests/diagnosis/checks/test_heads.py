@@ -1,7 +1,7 @@
 import torch
 
 from diagnosis.faults import DECODER, ENCODER, at, diagnosed, even, in_head, on_column, the_one
-from regard.measures.kinds import PUNCTUATION, SPECIAL
+from regard.measures.token_kinds import PUNCTUATION, SPECIAL
 
 
 def test_a_head_that_looks_at_all_alike_is_uniform():
@@ -49,7 +49,7 @@ def test_a_head_that_rests_on_the_first_token_is_a_sink_and_no_alarm():
 
 
 def on_kind(kind, trace):
-    from regard.measures.kinds import token_kinds
+    from regard.measures.token_kinds import token_kinds
 
     kinds = token_kinds(trace.tokens(trace[ENCODER].columns))
     return int((kinds == kind).nonzero()[-1])

@@ -123,7 +123,7 @@ def sharp(weights, call):
 def test_a_site_whose_heads_all_look_at_one_token_has_collapsed_in_entropy():
     found = the_one(diagnosed(at(CROSS[1], sharp)), "one-hot")
     assert (found.site, found.severity, found.head) == (CROSS[1], "warning", None)
-    assert "softened" in found.remedy_code
+    assert "set_temperature" in found.remedy_code
 
 
 def test_hard_attention_may_look_at_one_token():

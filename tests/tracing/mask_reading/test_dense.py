@@ -103,11 +103,11 @@ def test_a_mask_that_stays_is_read_once_even_without_a_version():
 def test_a_static_cache_looks_like_one_that_grows(mode):
     model, ids = Decoder().eval(), torch.randint(31, (BATCH, 7))
     with mode():
-        with regard.watch(model) as grown:
+        with regard.watch(model) as grow_diag:
             step_by_step(model, ids)
         with regard.watch(model) as written:
             step_by_step(model, ids, caches=[Static() for _ in model.layers])
-    for one, other in zip(grown, written, strict=True):
+    for one, other in zip(grow_diag, written, strict=True):
         for each, twin in zip(one, other, strict=True):
             assert each.shape == (3, 7, 7)
             torch.testing.assert_close(each.weights(), twin.weights())

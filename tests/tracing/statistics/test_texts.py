@@ -3,7 +3,7 @@ import warnings
 import pytest
 import torch
 
-from regard.measures.kinds import token_kinds
+from regard.measures.token_kinds import token_kinds
 from regard.tracing.statistics.texts import Kinds, Texts
 
 with warnings.catch_warnings():

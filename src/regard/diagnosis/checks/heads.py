@@ -9,14 +9,14 @@ from regard.diagnosis.check import Hit, entry
 from regard.diagnosis.checks.hits import head_hits, word_at
 from regard.diagnosis.evidence import Evidence, Series, Site
 from regard.diagnosis.limits import LIMITS, Limit
-from regard.measures.constancy import variation
 from regard.measures.heads import Heads, head_numbers
 from regard.measures.roles import roles
-from regard.measures.soundness import soundness
+from regard.measures.row_validity import row_validity
+from regard.measures.text_variation import text_variation
 from regard.types import Trace
 
 KNOCK_OUT = (
-    "regard.diagnosis.trial(model, processor, texts, regard.diagnosis.knock_out({site!r}, "
+    "regard.diagnosis.compare_edit(model, processor, texts, regard.diagnosis.knock_out({site!r}, "
     "heads=[{head}]))"
 )
 ROWS = 8  # rows of all traces together, below which nothing is said of a head's habits
@@ -66,7 +66,7 @@ def _of_numbers(evidence: Evidence, limit: Limit, name: str) -> Iterator[Hit]:
 def _silent(evidence: Evidence, limit: Limit) -> Iterator[Hit]:
     for site in told_of(evidence):
         yield from head_hits(
-            site, site.series(soundness, lambda found: found.blind, least=0), limit
+            site, site.series(row_validity, lambda found: found.blind, least=0), limit
         )
 
 
@@ -76,7 +76,7 @@ def _constant(evidence: Evidence, limit: Limit) -> Iterator[Hit]:
     A head that looks at one offset or at the first token has a role, and an even one is uniform.
     """
     for site in told_of(evidence):
-        values = variation(list(site.traces.values()), site.name)
+        values = text_variation(list(site.traces.values()), site.name)
         if not len(values):
             continue
         explained = site.series(roles, _positional).mean > LIMITS["sink"].value

@@ -12,15 +12,16 @@ from regard.diagnosis.checks.heads import resting, told_of
 from regard.diagnosis.checks.hits import head_hits
 from regard.diagnosis.evidence import Evidence, Series, Site
 from regard.diagnosis.limits import LIMITS, Limit
-from regard.measures.soundness import Soundness, mass_on, soundness
+from regard.measures.row_validity import RowValidity, mass_on, row_validity
 from regard.types import Summary, Tokens, Trace
 
 ALONE = "regard.capture(model, processor, texts[{example}])  # alone, it needs no padding"
 BACKWARDS = (
-    "regard.diagnosis.trial(model, processor, texts, regard.diagnosis.backwards_only({site!r}))"
+    "regard.diagnosis.compare_edit(model, processor, texts, regard.diagnosis.mask_future({site!r}))"
 )
 SOFTENED = (
-    "regard.diagnosis.trial(model, processor, texts, regard.diagnosis.softened({site!r}, 4.0))"
+    "regard.diagnosis.compare_edit(model, processor, texts, "
+    "regard.diagnosis.set_temperature({site!r}, 4.0))"
 )
 
 
@@ -35,11 +36,11 @@ def _sums(evidence: Evidence, limit: Limit) -> Iterator[Hit]:
         yield from head_hits(site, _where(site, part, limit), limit)
 
 
-def _beyond(found: Soundness) -> Tensor:
+def _beyond(found: RowValidity) -> Tensor:
     return found.beyond.nan_to_num()
 
 
-def _off(found: Soundness) -> Tensor:
+def _off(found: RowValidity) -> Tensor:
     """How far sums are from one, unless what is missing is known to be on padding."""
     lacking = torch.where(found.padding.nan_to_num() > 0, 0.0, found.missing.nan_to_num())
     return torch.maximum(found.beyond.nan_to_num(), lacking)
@@ -47,14 +48,14 @@ def _off(found: Soundness) -> Tensor:
 
 def _where(site: Site, part: Any, limit: Limit) -> Series:
     """The numbers of the traces in which some head crosses the limit; the others say nothing."""
-    whole = site.series(soundness, part, least=0)
+    whole = site.series(row_validity, part, least=0)
     crossed = [any(map(limit.crossed, row)) for row in whole.values.tolist()]
     return Series(whole.values, torch.tensor(crossed, dtype=torch.long), whole.examples)
 
 
 def _padding(evidence: Evidence, limit: Limit) -> Iterator[Hit]:
     for site in evidence.sites:
-        found = site.measured(soundness)
+        found = site.measured(row_validity)
         values = torch.stack(
             [
                 torch.fmax(found[number].padding, _on_named_padding(evidence, site, number))

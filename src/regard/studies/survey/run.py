@@ -11,9 +11,9 @@ from typing import Any
 from torch import nn
 
 from regard.errors import InputError
-from regard.measures.kinds import PUNCTUATION, SPECIAL, token_kinds
+from regard.measures.token_kinds import PUNCTUATION, SPECIAL, token_kinds
 from regard.studies.survey.files import from_json, to_json
-from regard.studies.survey.sharing import Ranks
+from regard.studies.survey.processes import Ranks
 from regard.studies.survey.state import Keeper, State, digested, fingerprint
 from regard.studies.survey.table import Survey
 from regard.tracing.statistics.collect import Tallied
