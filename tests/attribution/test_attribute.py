@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from regard.attribution import METHODS, attribute
+from regard.attribution import ATTRIBUTION_METHODS, attribute
 from regard.errors import UnknownNameError
 from regard.types import Attribution
 from studies.tiny_models import SOUGHT, Finder, reader, tokenizer, translator, writer
@@ -12,14 +12,14 @@ IDS = {"input_ids": torch.tensor([[5, 2, 7, SOUGHT, 9]])}
 TEXT = "we love tea and cats"
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", ATTRIBUTION_METHODS)
 def test_every_method_finds_the_one_token_that_matters(method: str) -> None:
     found = attribute(Finder(), None, IDS, method)
     assert isinstance(found, Attribution)
     assert (found.method, found.objective, found.ranking[0]) == (method, "class", 3)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", ATTRIBUTION_METHODS)
 @pytest.mark.parametrize("make", [writer, reader, translator])
 def test_every_method_has_a_number_for_each_token_of_any_model(method: str, make) -> None:  # type: ignore[no-untyped-def]
     found = attribute(make(), tokenizer(), TEXT, method)

@@ -21,10 +21,10 @@ from regard.measures import merge_pieces
 from regard.measures.decoding import (
     argmax_sources,
     coverage,
+    expected_positions,
     fertility,
     merge_words,
     monotonicity,
-    expected_positions,
     revisits,
 )
 from regard.types import Tokens, Trace, counting

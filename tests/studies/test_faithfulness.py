@@ -21,9 +21,7 @@ FIVE_IDS = {"input_ids": torch.tensor([[5, 2, 7, SOUGHT, 9]])}
 RIGHT, WRONG = torch.tensor([0.0, 0, 0, 1, 0, 0, 0]), torch.tensor([3.0, 2, 2, 0, 2, 2, 2])
 
 
-def judged(
-    model: torch.nn.Module, by: ErasureMethod = "mask-token", **how: object
-) -> Faithfulness:
+def judged(model: torch.nn.Module, by: ErasureMethod = "mask-token", **how: object) -> Faithfulness:
     return faithfulness(model, None, IDS, erasure=ErasureOptions(by, fill=10), **how)  # type: ignore[arg-type]
 
 

@@ -15,8 +15,8 @@ and "I love you", which it translates as 我爱你::
     [0.72, 0.7, 0.71, nan]
 
 Every method is one file with the function of its paper, which can be called by itself, and a
-function from a `CleanRun` to one value per token, which the registry `METHODS` in `attribute.py`
-lists:
+function from a `CleanRun` to one value per token, which `ATTRIBUTION_METHODS`, the registry in
+`attribute.py`, lists:
 
 - `attention`: the raw weights of the last layer, the baseline;
 - `rollout`, `flow`: all layers joined, from a trace alone (`layer_graph` turns it into a graph);
@@ -26,24 +26,23 @@ lists:
 - `occlusion`: the model runs once more without each word (`erasure` does the erasing).
 
 `clean_run` runs the unchanged example and `objectives` chooses which number of the output is
-explained. To add a method, add a file and one line of `METHODS`.
+explained. To add a method, add a file and one line of `ATTRIBUTION_METHODS`.
 """
 
-from regard.attribution.attribute import METHODS, Method, attribute
+from regard.attribution.attribute import ATTRIBUTION_METHODS, Method, attribute
 from regard.attribution.erasure import ErasureOptions
 from regard.attribution.flow import attention_flow
 from regard.attribution.gradients import capture_gradients, gradient_times_input
 from regard.attribution.norms import value_norms
-from regard.attribution.objectives import Objective, logit
+from regard.attribution.objectives import logit
 from regard.attribution.occlusion import occlusion
 from regard.attribution.relevance import relevance, relevance_from
 from regard.attribution.rollout import rollout, rollout_from
 
 __all__ = [
-    "METHODS",
+    "ATTRIBUTION_METHODS",
     "ErasureOptions",
     "Method",
-    "Objective",
     "attention_flow",
     "attribute",
     "capture_gradients",

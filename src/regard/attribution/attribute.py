@@ -32,7 +32,7 @@ class Method:
 
 # The one registration of a method. `attribute`, the rankings that `studies.faithfulness` compares
 # and the table of docs/measures.md all follow from it.
-METHODS: Mapping[str, Method] = MappingProxyType(
+ATTRIBUTION_METHODS: Mapping[str, Method] = MappingProxyType(
     {
         method.name: method
         for method in (
@@ -60,7 +60,7 @@ def attribute(
     """How much each input token contributed to an output of the model, by the method of a name.
 
     The methods are "attention" (raw weights of the last layer), "rollout", "flow", "value-norms",
-    "relevance", "gradient" and "occlusion"; `METHODS` has them with their papers. Without an
+    "relevance", "gradient" and "occlusion"; `ATTRIBUTION_METHODS` has their papers. Without an
     `objective`, the output is what the model predicts for the input: the next token, the class, or
     all that a decoder generates. An encoder-decoder is given a `target` text if there is one.
 
@@ -71,8 +71,8 @@ def attribute(
     >>> found.objective, found.tokens.texts[found.ranking[0]]
     ('generated text', '▁love')
     """
-    if method not in METHODS:
-        raise UnknownNameError("attribution method", method, METHODS)
+    if method not in ATTRIBUTION_METHODS:
+        raise UnknownNameError("attribution method", method, ATTRIBUTION_METHODS)
     run = CleanRun.of(model, processor, inputs, target=target, objective=objective)
-    values = METHODS[method].explain(run)
+    values = ATTRIBUTION_METHODS[method].explain(run)
     return Attribution(method, run.objective.name, run.value, run.tokens, values)

@@ -15,7 +15,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attribution.attention import last_layer_attention
-from regard.attribution.attribute import METHODS
+from regard.attribution.attribute import ATTRIBUTION_METHODS
 from regard.attribution.clean_run import CleanRun
 from regard.attribution.erasure import Eraser, ErasureOptions
 from regard.attribution.objectives import Objective
@@ -40,7 +40,7 @@ Importance = Float[Tensor, " token"] | Callable[[Trace], Tensor]
 STEPS = 16  # the most steps of a curve
 # Occlusion is always computed; flow, value norms and relevance only if they are named.
 USUAL_METHODS = ("attention", "rollout", "gradient")
-NAMED_METHODS = tuple(name for name in METHODS if name != "occlusion")
+NAMED_METHODS = tuple(name for name in ATTRIBUTION_METHODS if name != "occlusion")
 
 
 @dataclass(frozen=True, eq=False)
@@ -270,7 +270,7 @@ def _importance(run: CleanRun, rankings: Rankings) -> dict[str, Tensor]:
     if rankings.importance is None:
         return _usual_importance(run)
     if not isinstance(rankings.importance, Mapping):
-        return {name: METHODS[name].explain(run) for name in rankings.importance}
+        return {name: ATTRIBUTION_METHODS[name].explain(run) for name in rankings.importance}
     importance, count = {}, len(run.tokens)
     for name, given in rankings.importance.items():
         values = given if isinstance(given, Tensor) else given(run.trace)
@@ -290,7 +290,7 @@ def _usual_importance(run: CleanRun) -> dict[str, Tensor]:
     importance = dict[str, Tensor]()
     for name in names:
         try:
-            importance[name] = METHODS[name].explain(run)
+            importance[name] = ATTRIBUTION_METHODS[name].explain(run)
         except (InputError, RuntimeError):
             if name != "gradient":
                 raise
