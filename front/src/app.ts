@@ -3,24 +3,24 @@ import { colours } from "./colours";
 import { h, set } from "./dom";
 import { Findings } from "./findings";
 import type { SceneHeader } from "./scene-header";
-import { pressed } from "./keyboard";
-import type { Ask, Drawing, Look } from "./view";
-import { needed } from "./numbers/required-blobs";
-import { Refusal } from "./cannot-draw";
+import { changesForKey } from "./keyboard";
+import type { RequestWindow, View, ViewProps } from "./view";
+import { requiredBlobs } from "./numbers/required-blobs";
+import { CannotDraw } from "./cannot-draw";
 import { Scene, type Blobs } from "./scene";
 import { Search } from "./search";
-import { CHOICES, fromHash, toHash, USUAL, type Language, type State, type Theme } from "./state";
+import { CHOICES, fromHash, toHash, DEFAULT_STATE, type Language, type State, type Theme } from "./state";
 import style from "./style.css";
 import { say, setSentences, type Sentences } from "./text";
-import { Tip } from "./tooltip";
+import { Tooltip } from "./tooltip";
 import { Toolbar } from "./toolbar";
 import { valid, views } from "./valid-state";
 import { CompareView } from "./views/compare";
 import { FlowView } from "./views/flow";
 import { HeadsView } from "./views/heads";
 import { HeatmapView } from "./views/heatmap";
-import { PictureView } from "./views/overlay";
-import { TextView } from "./views/highlight";
+import { OverlayView } from "./views/overlay";
+import { HighlightView } from "./views/highlight";
 
 export interface Header {
   scene: SceneHeader;
@@ -34,17 +34,17 @@ export interface Options {
   /** Called when the reader looks at something else. */
   changed?: (state: State) => void;
   /** Gives exact parts of long maps. */
-  ask?: Ask;
+  ask?: RequestWindow;
 }
 
 const MOST_TITLE = 90;
 
-const DRAWINGS: Record<State["view"], () => Drawing> = {
+const DRAWINGS: Record<State["view"], () => View> = {
   heads: () => new HeadsView(),
   heatmap: () => new HeatmapView(),
-  highlight: () => new TextView(),
+  highlight: () => new HighlightView(),
   flow: () => new FlowView(),
-  overlay: () => new PictureView(),
+  overlay: () => new OverlayView(),
   compare: () => new CompareView(),
 };
 
@@ -52,8 +52,8 @@ export class App {
   readonly scene: Scene;
   private readonly usual: State;
   private state: State;
-  private readonly drawings = new Map<State["view"], Drawing>();
-  private readonly tip = new Tip();
+  private readonly drawings = new Map<State["view"], View>();
+  private readonly tooltip = new Tooltip();
   private readonly toolbar = new Toolbar();
   private readonly nav = h("nav");
   private readonly tools = h("div", { class: "tools" });
@@ -76,7 +76,7 @@ export class App {
     setSentences(header.words);
     this.scene = new Scene(header.scene, blobs);
     this.findings = header.scene.findings ? new Findings(header.scene.findings) : null;
-    this.usual = { ...USUAL, ...header.state };
+    this.usual = { ...DEFAULT_STATE, ...header.state };
     this.state = options.links ? fromHash(location.hash, this.usual) : this.usual;
     this.build();
     this.listen();
@@ -85,9 +85,9 @@ export class App {
 
   /** The text that was read, and what was produced from it, where a scene has no title. */
   private text(trace: number): string {
-    const traced = this.scene.trace(trace);
-    const cross = traced.sites.find((site) => site.columns.stream !== site.rows.stream) ?? traced.sites[0]!;
-    const streams = [...new Set([cross.columns.stream, cross.rows.stream])].map((name) => traced.streams.get(name)!);
+    const sceneTrace = this.scene.trace(trace);
+    const cross = sceneTrace.sites.find((site) => site.columns.stream !== site.rows.stream) ?? sceneTrace.sites[0]!;
+    const streams = [...new Set([cross.columns.stream, cross.rows.stream])].map((name) => sceneTrace.streams.get(name)!);
     const texts = streams.filter((stream) => stream.named).map((stream) => stream.beginning(MOST_TITLE));
     return texts.filter((text) => text).join(" → ") || "regard";
   }
@@ -100,7 +100,7 @@ export class App {
     const work = h("div", { class: "work" }, [this.toolbar.element, figure]);
     const body = this.findings ? h("div", { class: "report" }, [this.findings.element, work]) : work;
     this.root.classList.add("regard");
-    this.root.replaceChildren(sheet, top, h("div", { class: "body" }, [body]), this.tip.element, this.help, this.search.element);
+    this.root.replaceChildren(sheet, top, h("div", { class: "body" }, [body]), this.tooltip.element, this.help, this.search.element);
   }
 
   private listen(): void {
@@ -135,7 +135,7 @@ export class App {
     return this.state.theme ?? (this.dark.matches ? "dark" : "light");
   }
 
-  private look(state: State): Look {
+  private props(state: State): ViewProps {
     const { language, theme } = this;
     return {
       scene: this.scene,
@@ -143,13 +143,13 @@ export class App {
       language,
       theme,
       colours: colours(theme),
-      tip: this.tip,
+      tooltip: this.tooltip,
       ask: this.options.ask ?? null,
       change: (changes) => this.change(changes),
     };
   }
 
-  /** Look at something else. */
+  /** ViewProps at something else. */
   change(changes: Partial<State>): void {
     const view = this.state.view;
     this.state = valid(this.scene, { ...this.state, ...changes });
@@ -163,9 +163,9 @@ export class App {
     void this.show();
   }
 
-  /** Look at what someone else says, without telling them. */
+  /** ViewProps at what someone else says, without telling them. */
   set(state: Partial<State>): void {
-    const next = { ...USUAL, ...state };
+    const next = { ...DEFAULT_STATE, ...state };
     if (toHash(next) === toHash(this.state)) return;
     this.state = next;
     void this.show();
@@ -174,38 +174,38 @@ export class App {
   private async show(): Promise<void> {
     const turn = ++this.turn;
     this.state = valid(this.scene, this.state);
-    const look = this.look(this.state);
-    this.showChrome(look);
-    this.findings?.show(look);
-    this.toolbar.show(look);
-    const { view } = look.state;
-    const wanted = needed(this.scene, look.state).filter((blob) => !this.scene.has(blob));
+    const props = this.props(this.state);
+    this.showChrome(props);
+    this.findings?.show(props);
+    this.toolbar.show(props);
+    const { view } = props.state;
+    const wanted = requiredBlobs(this.scene, props.state).filter((blob) => !this.scene.has(blob));
     if (wanted.length || view === "heads") {
       const slow = setTimeout(() => this.stage.classList.add("waiting"), 120);
       await this.scene.load(wanted);
       if (view === "heads") {
-        await this.scene.loadThumbs(this.scene.trace(look.state.trace).sites);
+        await this.scene.loadThumbs(this.scene.trace(props.state.trace).sites);
       }
       clearTimeout(slow);
       if (turn !== this.turn) return;
     }
     this.stage.classList.remove("waiting");
-    this.draw(look);
+    this.draw(props);
     this.scene.tidy();
   }
 
-  private draw(look: Look): void {
-    const { view } = look.state;
+  private draw(props: ViewProps): void {
+    const { view } = props.state;
     const drawing = this.drawings.get(view) ?? DRAWINGS[view]();
     this.drawings.set(view, drawing);
     if (this.stage.firstChild !== drawing.element) this.stage.replaceChildren(drawing.element);
-    this.tip.hide();
+    this.tooltip.hide();
     try {
-      this.caption.textContent = this.drawn(drawing, look);
-      this.toolbar.show(look, drawing.threshold);
+      this.caption.textContent = this.drawn(drawing, props);
+      this.toolbar.show(props, drawing.threshold);
     } catch (error) {
-      if (!(error instanceof Refusal)) throw error;
-      this.stage.replaceChildren(h("p", { class: "refusal", role: "alert" }, [say(error.key, look.language)]));
+      if (!(error instanceof CannotDraw)) throw error;
+      this.stage.replaceChildren(h("p", { class: "refusal", role: "alert" }, [say(error.key, props.language)]));
       this.caption.textContent = "";
     }
     if (!this.root.dataset["ready"]) performance.mark("regard:first-picture");
@@ -213,18 +213,18 @@ export class App {
   }
 
   /** A pinned token that is hidden now is not shown as pinned. */
-  private drawn(drawing: Drawing, look: Look): string {
+  private drawn(drawing: View, props: ViewProps): string {
     try {
-      return drawing.show(look);
+      return drawing.show(props);
     } catch (error) {
-      if (!(error instanceof Refusal) || error.key !== "refuse.place") throw error;
-      return drawing.show({ ...look, state: { ...look.state, place: null } });
+      if (!(error instanceof CannotDraw) || error.key !== "refuse.place") throw error;
+      return drawing.show({ ...props, state: { ...props.state, place: null } });
     }
   }
 
   /** The parts around the picture that change with language, theme and view. */
-  private showChrome(look: Look): void {
-    const { language, theme, state } = look;
+  private showChrome(props: ViewProps): void {
+    const { language, theme, state } = props;
     set(this.root, "data-theme", theme);
     set(this.root, "lang", language === "zh" ? "zh-Hans" : "en");
     if (this.options.links) {
@@ -252,7 +252,7 @@ export class App {
       ),
     );
     this.tools.replaceChildren(
-      button("search", "/", word("control.search"), () => this.search.open(this.look(this.state))),
+      button("search", "/", word("control.search"), () => this.search.open(this.props(this.state))),
       button("theme", theme === "dark" ? "☀" : "☾", `${word("control.theme")}: ${word(`theme.${other}`)}`, () => this.change({ theme: other })),
       button("language", language === "zh" ? "EN" : "中", word("control.language"), () => this.change({ language: language === "zh" ? "en" : "zh" })),
       button("help", "?", word("control.help"), () => this.openHelp()),
@@ -296,10 +296,10 @@ export class App {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     if (this.help.open || this.search.element.open) return;
     if (typing && event.key !== "Escape") return;
-    const changes = pressed(event.key, this.look(this.state), {
-      search: () => this.search.open(this.look(this.state)),
+    const changes = changesForKey(event.key, this.props(this.state), {
+      search: () => this.search.open(this.props(this.state)),
       help: () => this.openHelp(),
-      close: () => this.tip.hide(),
+      close: () => this.tooltip.hide(),
       views: () => views(this.scene),
     });
     if (changes === null) return;

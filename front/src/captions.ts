@@ -14,7 +14,7 @@ export function joinSentences(language: Language | null, parts: Sentence[]): str
 }
 
 /** What a check is called in a badge; one that has no name of its own, as it is. */
-export function checkSaid(language: Language, check: string): string {
+export function checkName(language: Language, check: string): string {
   const key = `check.${check}`;
   return isSentence(key) ? say(key, language) : check;
 }
@@ -44,7 +44,7 @@ function isExact(value: number): boolean {
 }
 
 /** Which site and head a picture is of; a head is called by its number in the model. */
-export function placeSaid(site: Site, head: number | null): Sentence {
+export function siteSentence(site: Site, head: number | null): Sentence {
   const single = head === null && site.heads === 1;
   if (site.kind === "aggregate" || single) return ["caption.aggregate", { site: site.name }];
   if (head === null) return ["caption.mean", { site: site.name, heads: site.heads }];
@@ -52,18 +52,18 @@ export function placeSaid(site: Site, head: number | null): Sentence {
 }
 
 /** Whether rows are called by what was read or by what was produced. */
-export function labelOf(site: Site, state: State): LabelName {
+export function rowLabelSource(site: Site, state: State): LabelName {
   return site.produced === null ? "read" : (state.label ?? "produced");
 }
 
 /** What was done to the weights of a map before it was coloured. */
-export function doneSaid(site: Site, state: State): Sentence[] {
+export function processingSentences(site: Site, state: State): Sentence[] {
   const mended: Sentence[] = site.header.mended ? [["caption.mended"]] : [];
   if (site.long) {
     const [rows, columns] = site.header.cells;
     return [...mended, ["caption.cells", { rows, columns }]];
   }
-  const said: Sentence[] = [...mended, [`caption.rows.${labelOf(site, state)}`]];
+  const said: Sentence[] = [...mended, [`caption.rows.${rowLabelSource(site, state)}`]];
   if (state.hide.length) {
     said.push([`caption.hide.${state.hide.length === 1 ? state.hide[0] : "both"}`]);
   }
@@ -72,6 +72,6 @@ export function doneSaid(site: Site, state: State): Sentence[] {
 }
 
 /** How weights became colours. */
-export function scaleSaid(state: State, largest: number): Sentence {
+export function scaleSentence(state: State, largest: number): Sentence {
   return [`caption.scale.${state.scale}`, { largest: percent(largest) }];
 }

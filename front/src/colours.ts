@@ -125,12 +125,12 @@ export function paint(canvas: HTMLCanvasElement, shades: Float32Array, columns: 
   canvas.width = Math.max(1, columns);
   canvas.height = Math.max(1, shades.length / Math.max(1, columns));
   const image = new ImageData(canvas.width, canvas.height);
-  painted(image, shades, columns, map);
+  paintInto(image, shades, columns, map);
   canvas.getContext("2d")!.putImageData(image, 0, 0);
 }
 
 /** Put shades into a part of an image, one pixel each. */
-export function painted(image: ImageData, shades: Float32Array, columns: number, map: Uint32Array, x = 0, y = 0): void {
+export function paintInto(image: ImageData, shades: Float32Array, columns: number, map: Uint32Array, x = 0, y = 0): void {
   const pixels = new Uint32Array(image.data.buffer);
   for (let row = 0; row * columns < shades.length; row++) {
     const start = (y + row) * image.width + x;

@@ -25,7 +25,7 @@ export function set(element: Element, name: string, value: string | number | boo
 }
 
 /** The context of a canvas that is sharp on this screen. */
-export function sized(canvas: HTMLCanvasElement, width: number, height: number): CanvasRenderingContext2D {
+export function resizeCanvas(canvas: HTMLCanvasElement, width: number, height: number): CanvasRenderingContext2D {
   const density = Math.min(3, window.devicePixelRatio || 1);
   const [wide, high] = [Math.round(width * density), Math.round(height * density)];
   if (canvas.width !== wide || canvas.height !== high) {

@@ -1,8 +1,8 @@
 /** The findings of a report: a list beside the picture; a click opens the picture of one. */
-import { checkSaid, joinSentences, placeSaid } from "./captions";
+import { checkName, joinSentences, siteSentence } from "./captions";
 import { h, set } from "./dom";
 import type { FindingHeader, SayingHeader, Severity } from "./scene-header";
-import type { Look } from "./view";
+import type { ViewProps } from "./view";
 import type { Scene } from "./scene";
 import type { Language, State } from "./state";
 import { say } from "./text";
@@ -12,7 +12,7 @@ export const SEVERITIES: readonly Severity[] = ["bug", "warning", "observation"]
 export const SIGNS: Record<Severity, string> = { bug: "■", warning: "▲", observation: "○" };
 
 /** What is said of a finding in a language, or in the first one that it has. */
-export function spoken(finding: FindingHeader, language: Language): SayingHeader {
+export function textIn(finding: FindingHeader, language: Language): SayingHeader {
   return finding.said[language] ?? Object.values(finding.said)[0]!;
 }
 
@@ -40,28 +40,28 @@ export function opened(scene: Scene, index: number): Partial<State> {
 }
 
 /** The finding after or before the open one, opened. */
-export function stepped(look: Look, by: number): Partial<State> {
-  const count = look.scene.header.findings?.length ?? 0;
+export function stepFinding(props: ViewProps, by: number): Partial<State> {
+  const count = props.scene.header.findings?.length ?? 0;
   if (!count) return {};
-  const { finding } = look.state;
+  const { finding } = props.state;
   const next = finding === null ? (by > 0 ? 0 : count - 1) : finding + by;
-  return next < 0 || next >= count ? {} : opened(look.scene, next);
+  return next < 0 || next >= count ? {} : opened(props.scene, next);
 }
 
 export class Findings {
   readonly element = h("section", { class: "findings" });
   private items: { item: HTMLElement; button: HTMLElement; detail: HTMLElement }[] = [];
-  private look!: Look;
+  private props!: ViewProps;
   private language: Language | null = null;
 
   constructor(private readonly findings: FindingHeader[]) {}
 
-  show(look: Look): void {
-    this.look = look;
-    if (this.language !== look.language) this.fill();
-    this.language = look.language;
+  show(props: ViewProps): void {
+    this.props = props;
+    if (this.language !== props.language) this.fill();
+    this.language = props.language;
     this.items.forEach(({ item, button, detail }, index) => {
-      const open = look.state.finding === index;
+      const open = props.state.finding === index;
       item.classList.toggle("open", open);
       set(button, "aria-expanded", String(open));
       detail.hidden = !open;
@@ -70,12 +70,12 @@ export class Findings {
 
   /** Bring the open finding to where it is seen. */
   reveal(): void {
-    const { finding } = this.look.state;
+    const { finding } = this.props.state;
     if (finding !== null) this.items[finding]?.item.scrollIntoView({ block: "nearest" });
   }
 
   private word(key: string, values: Record<string, string> = {}): string {
-    return say(key, this.look.language, values);
+    return say(key, this.props.language, values);
   }
 
   private fill(): void {
@@ -97,7 +97,7 @@ export class Findings {
 
   private item(finding: FindingHeader, index: number): (typeof this.items)[number] {
     const { severity } = finding;
-    const said = spoken(finding, this.look.language);
+    const said = textIn(finding, this.props.language);
     const head = h("span", { class: "severity" }, [sign(severity), this.word(`severity.${severity}`)]);
     const sentence = h("span", { class: "sentence", dir: "auto" }, [said.sentence]);
     const button = h("button", { type: "button", "data-key": `finding.${index}` }, [head, sentence], {
@@ -109,8 +109,8 @@ export class Findings {
   }
 
   private click(index: number): void {
-    const again = this.look.state.finding === index;
-    this.look.change(again ? { finding: null } : opened(this.look.scene, index));
+    const again = this.props.state.finding === index;
+    this.props.change(again ? { finding: null } : opened(this.props.scene, index));
     const work = this.element.nextElementSibling!;
     const below = work.getBoundingClientRect().top >= this.element.getBoundingClientRect().bottom;
     if (!again && below && this.findings[index]!.drawing) work.scrollIntoView();
@@ -120,7 +120,7 @@ export class Findings {
     const part = (key: string, text: string): HTMLElement[] =>
       text ? [h("h3", {}, [this.word(key)]), h("p", { dir: "auto" }, [text])] : [];
     const call = finding.call
-      ? [h("h3", {}, [this.word("finding.call")]), h("pre", { tabindex: 0, title: say("hint.copy", this.look.language) }, [h("code", {}, [finding.call])])]
+      ? [h("h3", {}, [this.word("finding.call")]), h("pre", { tabindex: 0, title: say("hint.copy", this.props.language) }, [h("code", {}, [finding.call])])]
       : [];
     return [
       ...part("finding.meaning", said.meaning),
@@ -132,17 +132,17 @@ export class Findings {
 
   /** Where it was found, by which check, with its number and limit. */
   private facts(finding: FindingHeader): string {
-    const { scene, language } = this.look;
-    const traced = scene.trace(finding.trace);
-    const site = traced.sites.find(({ name }) => name === finding.site);
+    const { scene, language } = this.props;
+    const sceneTrace = scene.trace(finding.trace);
+    const site = sceneTrace.sites.find(({ name }) => name === finding.site);
     const place =
       site && finding.head !== null
-        ? joinSentences(language, [placeSaid(site, finding.head)]).replace(/[.。]$/, "")
+        ? joinSentences(language, [siteSentence(site, finding.head)]).replace(/[.。]$/, "")
         : finding.site;
     const alone = finding.severity === "observation" && finding.limit === 0; // some have no limit
     const both = { value: shown(finding.value), limit: shown(finding.limit) };
     const value = alone ? both.value : this.word("finding.value", both);
-    return [place, checkSaid(language, finding.check), value].filter((each) => each !== null).join(" · ");
+    return [place, checkName(language, finding.check), value].filter((each) => each !== null).join(" · ");
   }
 }
 

@@ -1,6 +1,6 @@
 /** Where the front end begins: in a page by itself, in a notebook or the app by a call. */
 import { App, type Header, type Options } from "./app";
-import type { Ask } from "./view";
+import type { RequestWindow } from "./view";
 import { pageBlobs } from "./decoding/page-blobs";
 import type { Blobs } from "./scene";
 import type { State } from "./state";
@@ -28,7 +28,7 @@ interface Answer {
 }
 
 /** Questions that a notebook's Python answers (FORMAT.md, section 10). */
-function asking(model: Model): Ask {
+function asking(model: Model): RequestWindow {
   let last = 0;
   const waiting = new Map<number, { kept: (bytes: Uint8Array) => void; failed: (error: Error) => void }>();
   model.on("msg:custom", (content, buffers) => {

@@ -49,7 +49,7 @@ export class Site {
   }
 }
 
-export class Traced {
+export class SceneTrace {
   readonly name: string;
   readonly streams: Map<string, Stream>;
   readonly sites: Site[];
@@ -69,7 +69,7 @@ export class Traced {
     return this.streams.get(axis.stream)!;
   }
 
-  /** The sites of one kind that look from the same rows at the same columns, in their order. */
+  /** The sites of one kind that props from the same rows at the same columns, in their order. */
   alike(site: Site): Site[] {
     return this.sites.filter(
       (each) =>
@@ -79,7 +79,7 @@ export class Traced {
 }
 
 export class Scene {
-  readonly traces: Traced[];
+  readonly traces: SceneTrace[];
   private readonly held = new Map<number, Matrix>();
   private readonly means = new WeakMap<Site, Matrix>();
   private readonly small = new Map<number, Uint8Array>();
@@ -88,10 +88,10 @@ export class Scene {
     readonly header: SceneHeader,
     private readonly blobs: Blobs,
   ) {
-    this.traces = header.traces.map((each) => new Traced(each));
+    this.traces = header.traces.map((each) => new SceneTrace(each));
   }
 
-  trace(index: number): Traced {
+  trace(index: number): SceneTrace {
     return this.traces[index] ?? this.traces[0]!;
   }
 

@@ -1,8 +1,8 @@
 /** Find a token by its text, and pin it. */
 import { h } from "./dom";
 import { visible } from "./token-text";
-import type { Look } from "./view";
-import { labelOf } from "./captions";
+import type { ViewProps } from "./view";
+import { rowLabelSource } from "./captions";
 import type { AxisName } from "./state";
 import { say } from "./text";
 
@@ -14,18 +14,18 @@ interface Hit {
   text: string;
 }
 
-export function hits(look: Look, wanted: string): Hit[] {
-  const { scene, state } = look;
-  const traced = scene.trace(state.trace);
-  const site = traced.site(state.site);
-  const called = labelOf(site, state) === "produced" ? site.produced! : site.rows;
+export function hits(props: ViewProps, wanted: string): Hit[] {
+  const { scene, state } = props;
+  const sceneTrace = scene.trace(state.trace);
+  const site = sceneTrace.site(state.site);
+  const called = rowLabelSource(site, state) === "produced" ? site.produced! : site.rows;
   const sides: [AxisName, typeof called][] = [["row", called]];
   if (!site.rows.equals(site.columns) || called !== site.rows) sides.push(["column", site.columns]);
   const needle = wanted.trim().toLowerCase();
   const found: Hit[] = [];
   if (!needle) return found;
   for (const [axis, { places, stream }] of sides) {
-    const texts = traced.streams.get(stream)!;
+    const texts = sceneTrace.streams.get(stream)!;
     for (let place = 0; place < places.length && found.length < MOST; place++) {
       const at = places[place]!;
       const text = texts.texts[at]!;
@@ -43,7 +43,7 @@ export class Search {
   private readonly list = h("ul", { role: "listbox" });
   private found: Hit[] = [];
   private at = 0;
-  private look!: Look;
+  private props!: ViewProps;
 
   constructor(private readonly chosen: (hit: Hit) => void) {
     this.element.append(this.input, this.list);
@@ -52,9 +52,9 @@ export class Search {
     this.element.addEventListener("click", (event) => event.target === this.element && this.element.close());
   }
 
-  open(look: Look): void {
-    this.look = look;
-    const label = say("search.label", look.language);
+  open(props: ViewProps): void {
+    this.props = props;
+    const label = say("search.label", props.language);
     this.input.placeholder = label;
     this.input.setAttribute("aria-label", label);
     this.input.value = "";
@@ -64,7 +64,7 @@ export class Search {
   }
 
   private find(): void {
-    this.found = hits(this.look, this.input.value);
+    this.found = hits(this.props, this.input.value);
     this.at = 0;
     this.fill();
   }
@@ -74,11 +74,11 @@ export class Search {
       h(
         "li",
         { role: "option", "aria-selected": String(index === this.at) },
-        [h("bdi", {}, [visible(hit.text)]), h("span", {}, [`${say(hit.axis === "row" ? "text.rows" : "text.columns", this.look.language)} ${hit.place + 1}`])],
+        [h("bdi", {}, [visible(hit.text)]), h("span", {}, [`${say(hit.axis === "row" ? "text.rows" : "text.columns", this.props.language)} ${hit.place + 1}`])],
         { click: () => this.choose(index) },
       ),
     );
-    const none = h("li", { class: "none" }, [say("control.none", this.look.language)]);
+    const none = h("li", { class: "none" }, [say("control.none", this.props.language)]);
     this.list.replaceChildren(...(items.length || !this.input.value ? items : [none]));
     this.list.children[this.at]?.scrollIntoView({ block: "nearest" });
   }

@@ -12,7 +12,7 @@ export const CHOICES = {
   theme: ["light", "dark"],
 } as const;
 
-export type View = (typeof CHOICES.view)[number];
+export type ViewKind = (typeof CHOICES.view)[number];
 export type AxisName = (typeof CHOICES.axis)[number];
 export type Span = (typeof CHOICES.span)[number];
 export type Depth = (typeof CHOICES.depth)[number];
@@ -23,7 +23,7 @@ export type Language = (typeof CHOICES.language)[number];
 export type Theme = (typeof CHOICES.theme)[number];
 export type Hidden = "first" | "special";
 
-export const HIDDEN: readonly Hidden[] = ["first", "special"];
+export const HIDEABLE: readonly Hidden[] = ["first", "special"];
 
 /** The trace, site and head that another is compared with. */
 export interface Place {
@@ -33,7 +33,7 @@ export interface Place {
 }
 
 export interface State {
-  view: View;
+  view: ViewKind;
   trace: number;
   site: string | null;
   head: number | null;
@@ -53,7 +53,7 @@ export interface State {
   theme: Theme | null;
 }
 
-export const USUAL: State = {
+export const DEFAULT_STATE: State = {
   view: "heads",
   trace: 0,
   site: null,
@@ -75,12 +75,12 @@ export const USUAL: State = {
 };
 
 type Key = keyof State;
-const KEYS = Object.keys(USUAL) as Key[];
+const KEYS = Object.keys(DEFAULT_STATE) as Key[];
 const NULLABLE: readonly Key[] = [
   "site", "head", "heads", "place", "label", "threshold", "other", "finding", "language", "theme",
 ];
 
-export function toHash(state: State, usual: State = USUAL): string {
+export function toHash(state: State, usual: State = DEFAULT_STATE): string {
   const parts: string[] = [];
   for (const key of KEYS) {
     const value = spelled(state[key]);
@@ -98,7 +98,7 @@ function spelled(value: State[Key]): string {
 }
 
 /** The state that a hash says; what cannot be read stays as usual. */
-export function fromHash(text: string, usual: State = USUAL): State {
+export function fromHash(text: string, usual: State = DEFAULT_STATE): State {
   const state = { ...usual };
   for (const part of text.replace(/^#/, "").split("&")) {
     const cut = part.indexOf("=");
@@ -143,8 +143,8 @@ function readCount(value: string): number | undefined {
 
 function readHidden(value: string): Hidden[] | undefined {
   const parts = value === "" ? [] : value.split(",");
-  if (!parts.every((part) => (HIDDEN as readonly string[]).includes(part))) return undefined;
-  return HIDDEN.filter((each) => parts.includes(each));
+  if (!parts.every((part) => (HIDEABLE as readonly string[]).includes(part))) return undefined;
+  return HIDEABLE.filter((each) => parts.includes(each));
 }
 
 function readHeads(value: string): number[] | undefined {

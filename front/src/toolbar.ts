@@ -1,30 +1,30 @@
 /** The controls that a view has, in one line or more. */
-import { labelOf } from "./captions";
+import { rowLabelSource } from "./captions";
 import { choice, menu, named, slider, toggles, type Control, type Option } from "./controls";
 import { h } from "./dom";
-import type { Look } from "./view";
-import { otherPlace } from "./numbers/compare";
-import type { Site, Traced } from "./scene";
-import { HIDDEN, type Place, type State } from "./state";
+import type { ViewProps } from "./view";
+import { comparedPlace } from "./numbers/compare";
+import type { Site, SceneTrace } from "./scene";
+import { HIDEABLE, type Place, type State } from "./state";
 import { say } from "./text";
-import { stillPinned } from "./views/heads";
+import { unpinIfMoved } from "./views/heads";
 
 const STRIP = 17; // heads that stand in one line; more come as a menu
 
 export class Toolbar {
   readonly element = h("div", { class: "toolbar", role: "toolbar" });
   private shape = "";
-  private updates: ((look: Look) => void)[] = [];
-  private look!: Look;
+  private updates: ((props: ViewProps) => void)[] = [];
+  private props!: ViewProps;
   private drawn = 0; // the threshold of the picture
 
-  /** Show the state; controls are made anew only when others are needed, so that focus stays. */
-  show(look: Look, drawn?: number): void {
-    this.look = look;
+  /** Show the state; controls are made anew only when others are requiredBlobs, so that focus stays. */
+  show(props: ViewProps, drawn?: number): void {
+    this.props = props;
     this.drawn = drawn ?? this.drawn;
-    const { state, language, theme } = look;
-    const site = look.scene.trace(state.trace).site(state.site);
-    const other = state.view === "compare" ? JSON.stringify(otherPlace(look.scene, state).trace) : "";
+    const { state, language, theme } = props;
+    const site = props.scene.trace(state.trace).site(state.site);
+    const other = state.view === "compare" ? JSON.stringify(comparedPlace(props.scene, state).trace) : "";
     const shape = [state.view, state.trace, site.name, language, theme, state.span, other].join("\n");
     if (shape !== this.shape) {
       this.shape = shape;
@@ -35,13 +35,13 @@ export class Toolbar {
       this.element.replaceChildren(...this.made(site));
       if (focus) this.element.querySelector<HTMLElement>(`[data-key="${CSS.escape(focus)}"]`)?.focus();
     }
-    for (const update of this.updates) update(look);
+    for (const update of this.updates) update(props);
   }
 
   private made(site: Site): HTMLElement[] {
-    const { view, span } = this.look.state;
+    const { view, span } = this.props.state;
     const parts: (HTMLElement | null)[] = [];
-    if (this.look.scene.traces.length > 1 && view !== "compare") parts.push(this.traces());
+    if (this.props.scene.traces.length > 1 && view !== "compare") parts.push(this.traces());
     const perHead = view === "flow" && span === "layers"; // the heads are switched on and off there
     const across = view === "flow" && span === "all" && this.kinds() < 2; // all sites are shown
     if (view !== "heads" && !across) parts.push(this.sites());
@@ -58,20 +58,20 @@ export class Toolbar {
   }
 
   private kinds(): number {
-    const { sites } = this.look.scene.trace(this.look.state.trace);
+    const { sites } = this.props.scene.trace(this.props.state.trace);
     return new Set(sites.filter((site) => site.kind !== "aggregate").map((site) => site.kind)).size;
   }
 
   private word(key: string): string {
-    return say(key, this.look.language);
+    return say(key, this.props.language);
   }
 
   private change(changes: Partial<State>): void {
-    this.look.change(changes);
+    this.props.change(changes);
   }
 
-  private keep<Value>(control: Control<Value>, value: (look: Look) => Value): HTMLElement {
-    this.updates.push((look) => control.update(value(look)));
+  private keep<Value>(control: Control<Value>, value: (props: ViewProps) => Value): HTMLElement {
+    this.updates.push((props) => control.update(value(props)));
     return control.element;
   }
 
@@ -80,7 +80,7 @@ export class Toolbar {
   }
 
   private traces(): HTMLElement {
-    const { traces } = this.look.scene;
+    const { traces } = this.props.scene;
     const texts = traces.map((each, index) => each.name || String(index + 1));
     const chosen = (trace: number): void => this.change({ trace, place: null, ...this.sameSite(trace) });
     if (traces.length === 2) {
@@ -94,17 +94,17 @@ export class Toolbar {
 
   /** The site and head that are looked at, where another trace has them too. */
   private sameSite(trace: number): Partial<State> {
-    const { scene, state } = this.look;
+    const { scene, state } = this.props;
     const site = scene.trace(trace).sites.find(({ name }) => name === state.site);
     if (!site) return { site: null, head: null };
     return state.head !== null && state.head >= site.heads ? { head: null } : {};
   }
 
-  private groups(traced: Traced): { title: string; options: Option<string>[] }[] {
-    const kinds = [...new Set(traced.sites.map((site) => site.kind))];
+  private groups(sceneTrace: SceneTrace): { title: string; options: Option<string>[] }[] {
+    const kinds = [...new Set(sceneTrace.sites.map((site) => site.kind))];
     return kinds.map((kind) => ({
       title: this.word(`kind.${kind}`),
-      options: traced.sites
+      options: sceneTrace.sites
         .filter((site) => site.kind === kind)
         .map(({ name, header }) => ({
           value: name,
@@ -114,16 +114,16 @@ export class Toolbar {
   }
 
   private sites(): HTMLElement {
-    const { scene, state } = this.look;
-    const traced = scene.trace(state.trace);
+    const { scene, state } = this.props;
+    const sceneTrace = scene.trace(state.trace);
     const chosen = (name: string): void => {
-      const site = traced.site(name);
-      const { head } = this.look.state;
+      const site = sceneTrace.site(name);
+      const { head } = this.props.state;
       const kept = head !== null && head < site.heads ? head : null;
-      this.change({ site: name, head: kept, ...stillPinned(this.look, site) });
+      this.change({ site: name, head: kept, ...unpinIfMoved(this.props, site) });
     };
-    const control = menu(this.groups(traced), chosen, "site");
-    return named(this.word("control.layer"), this.keep(control, (look) => look.scene.trace(look.state.trace).site(look.state.site).name));
+    const control = menu(this.groups(sceneTrace), chosen, "site");
+    return named(this.word("control.layer"), this.keep(control, (props) => props.scene.trace(props.state.trace).site(props.state.site).name));
   }
 
   private heads(site: Site): HTMLElement {
@@ -136,7 +136,7 @@ export class Toolbar {
     site: Site,
     mean: Option<null>,
     chosen: (head: number | null) => void,
-    value: (look: Look) => number | null,
+    value: (props: ViewProps) => number | null,
     key: string,
   ): HTMLElement {
     const heads = Array.from({ length: site.heads }, (_, head) => ({ value: head, text: String(site.number(head)) }));
@@ -145,25 +145,25 @@ export class Toolbar {
     }
     const options = [mean, ...heads].map((each) => ({ value: String(each.value ?? ""), text: each.text }));
     const control = menu([{ title: "", options }], (text) => chosen(text === "" ? null : Number(text)), key);
-    return this.keep(control, (look) => String(value(look) ?? ""));
+    return this.keep(control, (props) => String(value(props) ?? ""));
   }
 
   private other(): HTMLElement[] {
-    const { scene, language } = this.look;
-    const now = (): Place => otherPlace(this.look.scene, this.look.state);
+    const { scene, language } = this.props;
+    const now = (): Place => comparedPlace(this.props.scene, this.props.state);
     const set = (changes: Partial<Place>): void => this.change({ other: { ...now(), ...changes } });
     const title = say("control.other", language);
-    const traced = scene.trace(now().trace);
+    const sceneTrace = scene.trace(now().trace);
     const parts: HTMLElement[] = [];
     if (scene.traces.length > 1 && !scene.header.findings) {
       const options = scene.traces.map((each, value) => ({ value, text: each.name || String(value + 1) }));
       const control = choice(options, (trace) => set({ trace, site: null, head: null }), "other.trace");
       parts.push(named(this.word("control.trace"), this.keep(control, () => now().trace)));
     }
-    const sites = menu(this.groups(traced), (site) => set({ site, head: null }), "other.site");
+    const sites = menu(this.groups(sceneTrace), (site) => set({ site, head: null }), "other.site");
     const element = this.keep(sites, () => scene.trace(now().trace).site(now().site).name);
     const mean = { value: null, text: this.word("control.mean") };
-    const heads = this.headControl(traced.site(now().site), mean, (head) => set({ head }), () => now().head, "other.head");
+    const heads = this.headControl(sceneTrace.site(now().site), mean, (head) => set({ head }), () => now().head, "other.head");
     return [...parts, named(title, element, [heads])];
   }
 
@@ -173,7 +173,7 @@ export class Toolbar {
   }
 
   private axis(): HTMLElement {
-    const { language } = this.look;
+    const { language } = this.props;
     const options = (["row", "column"] as const).map((value) => ({ value, text: say(`axis.${value}`, language) }));
     const control = choice(options, (axis) => this.change({ axis, ...this.turned(axis) }), "axis");
     return named(say("control.axis", language), this.keep(control, ({ state }) => state.axis));
@@ -181,7 +181,7 @@ export class Toolbar {
 
   /** A pinned token means the same one in the other direction only if rows are columns. */
   private turned(axis: State["axis"]): { place?: null } {
-    const { scene, state } = this.look;
+    const { scene, state } = this.props;
     const site = scene.trace(state.trace).site(state.site);
     return axis === state.axis || site.rows.equals(site.columns) ? {} : { place: null };
   }
@@ -193,7 +193,7 @@ export class Toolbar {
 
   /** A span needs maps of its kind: self-attention across layers, cross maps over decoding. */
   private reach(span: State["span"]): void {
-    const { scene, state } = this.look;
+    const { scene, state } = this.props;
     const { sites } = scene.trace(state.trace);
     const now = scene.trace(state.trace).site(state.site);
     const fits = (site: Site): boolean =>
@@ -204,16 +204,16 @@ export class Toolbar {
   }
 
   private colours(site: Site): HTMLElement {
-    const { colours } = this.look;
+    const { colours } = this.props;
     const options = Array.from({ length: site.heads }, (_, head) => ({
       value: head,
       text: String(site.number(head)),
       colour: colours.head(head),
     }));
     const every = options.map(({ value }) => value);
-    const shown = ({ state }: Look): number[] => (state.head === null ? (state.heads ?? every) : [state.head]);
+    const shown = ({ state }: ViewProps): number[] => (state.head === null ? (state.heads ?? every) : [state.head]);
     const toggled = (head: number): void => {
-      const on = shown(this.look);
+      const on = shown(this.props);
       // the first click on one of all shows it alone
       const heads = on.length === every.length ? [head] : on.includes(head) ? on.filter((each) => each !== head) : [...on, head];
       const full = heads.length === every.length || heads.length === 0;
@@ -222,7 +222,7 @@ export class Toolbar {
     const control = toggles(options, toggled, "heads");
     const element = this.keep(control, shown);
     element.classList.add("coloured");
-    const all = h("button", { type: "button", class: "quiet", "data-key": "heads.all" }, [say("control.every", this.look.language)], {
+    const all = h("button", { type: "button", class: "quiet", "data-key": "heads.all" }, [say("control.every", this.props.language)], {
       click: () => this.change({ head: null, heads: null }),
     });
     return named(this.word("control.head"), element, [all]);
@@ -235,10 +235,10 @@ export class Toolbar {
 
   private hide(): HTMLElement {
     const toggled = (each: State["hide"][number]): void => {
-      const { hide } = this.look.state;
-      this.change({ hide: HIDDEN.filter((other) => (other === each) !== hide.includes(other)) });
+      const { hide } = this.props.state;
+      this.change({ hide: HIDEABLE.filter((other) => (other === each) !== hide.includes(other)) });
     };
-    const control = toggles(this.options("hide", HIDDEN), toggled, "hide");
+    const control = toggles(this.options("hide", HIDEABLE), toggled, "hide");
     return named(this.word("control.hide"), this.keep(control, ({ state }) => state.hide));
   }
 
@@ -249,16 +249,16 @@ export class Toolbar {
 
   private threshold(): HTMLElement {
     const control = slider((threshold) => this.change({ threshold }), "threshold");
-    const auto = h("button", { type: "button", class: "quiet", "data-key": "threshold.auto" }, [say("control.auto", this.look.language)], {
+    const auto = h("button", { type: "button", class: "quiet", "data-key": "threshold.auto" }, [say("control.auto", this.props.language)], {
       click: () => this.change({ threshold: null }),
     });
-    const value = ({ state }: Look): number => state.threshold ?? this.drawn;
+    const value = ({ state }: ViewProps): number => state.threshold ?? this.drawn;
     return named(this.word("control.threshold"), this.keep(control, value), [auto]);
   }
 
   private label(): HTMLElement {
     const control = choice(this.options("label", ["read", "produced"] as const), (label) => this.change({ label }), "label");
-    const value = ({ scene, state }: Look): "read" | "produced" => labelOf(scene.trace(state.trace).site(state.site), state);
+    const value = ({ scene, state }: ViewProps): "read" | "produced" => rowLabelSource(scene.trace(state.trace).site(state.site), state);
     return named(this.word("control.label"), this.keep(control, value));
   }
 }

@@ -1,7 +1,7 @@
 /** The small text beside the pointer. */
 import { h } from "./dom";
 
-export class Tip {
+export class Tooltip {
   readonly element = h("div", { class: "tip", role: "status", "aria-live": "off", hidden: true });
 
   show(event: { clientX: number; clientY: number }, lines: string[]): void {

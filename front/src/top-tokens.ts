@@ -3,14 +3,14 @@ import { percent } from "./captions";
 import { colourAt, css } from "./colours";
 import { h } from "./dom";
 import { visible } from "./token-text";
-import type { Look } from "./view";
+import type { ViewProps } from "./view";
 
-export function topList(look: Look, title: string, top: [string, number][]): HTMLElement {
+export function topTokens(props: ViewProps, title: string, top: [string, number][]): HTMLElement {
   const most = top[0]?.[1] || 1;
   const items = top.map(([text, weight]) => {
     const bar = h("span", { class: "bar" });
     bar.style.width = `${(100 * weight) / most}%`;
-    bar.style.background = css(colourAt(look.colours.weights, 0.35 + (0.4 * weight) / most));
+    bar.style.background = css(colourAt(props.colours.weights, 0.35 + (0.4 * weight) / most));
     return h("li", {}, [
       h("bdi", { class: "word", title: visible(text) }, [visible(text)]),
       h("span", { class: "weight" }, [percent(weight)]),

@@ -4,7 +4,7 @@ import { CHOICES, type State } from "./state";
 
 /** The views that a scene has something for. */
 export function views(scene: Scene): readonly State["view"][] {
-  const hasGrid = scene.traces.some((traced) => traced.sites.some((site) => traced.stream(site.columns).grid));
+  const hasGrid = scene.traces.some((sceneTrace) => sceneTrace.sites.some((site) => sceneTrace.stream(site.columns).grid));
   return CHOICES.view.filter((view) => view !== "overlay" || hasGrid);
 }
 
@@ -13,12 +13,12 @@ export function valid(scene: Scene, state: State): State {
   if (found.trace >= scene.traces.length) found.trace = 0;
   if (!views(scene).includes(found.view)) found.view = "heatmap";
   if (found.finding !== null && found.finding >= (scene.header.findings?.length ?? 0)) found.finding = null;
-  const traced = scene.trace(found.trace);
-  if (found.site !== null && !traced.sites.some(({ name }) => name === found.site)) found.site = null;
-  if (found.view === "overlay" && !traced.stream(traced.site(found.site).columns).grid) {
-    found.site = traced.sites.find((site) => traced.stream(site.columns).grid)?.name ?? found.site;
+  const sceneTrace = scene.trace(found.trace);
+  if (found.site !== null && !sceneTrace.sites.some(({ name }) => name === found.site)) found.site = null;
+  if (found.view === "overlay" && !sceneTrace.stream(sceneTrace.site(found.site).columns).grid) {
+    found.site = sceneTrace.sites.find((site) => sceneTrace.stream(site.columns).grid)?.name ?? found.site;
   }
-  const site = traced.site(found.site);
+  const site = sceneTrace.site(found.site);
   if (found.head !== null && found.head >= site.heads) found.head = null;
   if (found.heads?.some((head) => head >= site.heads)) found.heads = null;
   const length = found.axis === "row" ? site.rows.length : site.columns.length;
@@ -27,9 +27,9 @@ export function valid(scene: Scene, state: State): State {
 }
 
 function validOther(scene: Scene, { other }: State): State["other"] {
-  const traced = other && scene.traces[other.trace];
-  if (!traced) return null;
-  const known = other.site === null || traced.sites.some(({ name }) => name === other.site);
-  const site = traced.site(other.site);
+  const sceneTrace = other && scene.traces[other.trace];
+  if (!sceneTrace) return null;
+  const known = other.site === null || sceneTrace.sites.some(({ name }) => name === other.site);
+  const site = sceneTrace.site(other.site);
   return known && (other.head === null || other.head < site.heads) ? other : null;
 }

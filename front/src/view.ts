@@ -2,10 +2,10 @@
 import type { Colours } from "./colours";
 import type { Scene } from "./scene";
 import type { Language, State, Theme } from "./state";
-import type { Tip } from "./tooltip";
+import type { Tooltip } from "./tooltip";
 
 /** An exact part of a long map that someone can be asked for. */
-export interface Asked {
+export interface WindowRequest {
   trace: number;
   site: string;
   head: number;
@@ -13,24 +13,24 @@ export interface Asked {
   columns: [number, number];
 }
 
-export type Ask = (asked: Asked) => Promise<Uint8Array>;
+export type RequestWindow = (asked: WindowRequest) => Promise<Uint8Array>;
 
-export interface Look {
+export interface ViewProps {
   scene: Scene;
   state: State; // with its language and theme filled in
   language: Language;
   theme: Theme;
   colours: Colours;
-  tip: Tip;
+  tooltip: Tooltip;
   /** Gives parts of long maps that the scene does not hold; null in a page. */
-  ask: Ask | null;
+  ask: RequestWindow | null;
   change: (changes: Partial<State>) => void;
 }
 
-export interface Drawing {
+export interface View {
   readonly element: HTMLElement;
   /** Draw the state, whose maps are there; the caption. */
-  show(look: Look): string;
+  show(props: ViewProps): string;
   /** The least weight that is drawn. */
   readonly threshold?: number;
   /** Draw again at another size. */

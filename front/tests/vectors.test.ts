@@ -3,22 +3,22 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { deflateRawSync } from "node:zlib";
-import { checkSaid, percent } from "../src/captions";
+import { checkName, percent } from "../src/captions";
 import { fromCharacters } from "../src/decoding/utf16";
 import { decode } from "../src/decoding/map-blob";
 import { opened } from "../src/findings";
 import type { FindingHeader, SceneHeader } from "../src/scene-header";
 import { inflate } from "../src/decoding/inflate";
 import type { Matrix } from "../src/matrix";
-import { difference } from "../src/numbers/compare";
-import { grid, ticks } from "../src/numbers/heatmap";
-import { highlights } from "../src/numbers/highlight";
-import { lines } from "../src/numbers/flow";
-import { needed } from "../src/numbers/required-blobs";
+import { compareNumbers } from "../src/numbers/compare";
+import { heatmapNumbers, ticks } from "../src/numbers/heatmap";
+import { highlightNumbers } from "../src/numbers/highlight";
+import { flowNumbers } from "../src/numbers/flow";
+import { requiredBlobs } from "../src/numbers/required-blobs";
 import type { Label } from "../src/numbers/labelled-map";
-import { thumbs } from "../src/numbers/heads";
+import { headsNumbers } from "../src/numbers/heads";
 import { Scene } from "../src/scene";
-import { fromHash, toHash, USUAL, type Language, type State } from "../src/state";
+import { fromHash, toHash, DEFAULT_STATE, type Language, type State } from "../src/state";
 import { setSentences } from "../src/text";
 
 interface Vectors {
@@ -68,22 +68,22 @@ function spelled(scene: Scene, state: State): Record<string, unknown> {
   const label = ({ text, start, stop, special }: Label): Label => ({ text, start, stop, special });
   const labels = (each: Label[]): Label[] => each.map(label);
   if (state.view === "heatmap") {
-    const { weights, shades, rows, columns, cells, caption } = grid(scene, state);
+    const { weights, shades, rows, columns, cells, caption } = heatmapNumbers(scene, state);
     const shaded = nested({ ...weights, data: shades });
     const sides = { rows: labels(rows), columns: labels(columns) };
     return { weights: nested(weights), shades: shaded, ...sides, cells, caption };
   }
-  if (state.view === "highlight") return { ...highlights(scene, state) };
+  if (state.view === "highlight") return { ...highlightNumbers(scene, state) };
   if (state.view === "flow") {
-    const found = lines(scene, state);
+    const found = flowNumbers(scene, state);
     return { ...found, levels: found.levels.map(labels) };
   }
   if (state.view === "compare") {
-    const { first, second, difference: minus, rows, columns, caption } = difference(scene, state);
+    const { first, second, difference: minus, rows, columns, caption } = compareNumbers(scene, state);
     const maps = { first: nested(first), second: nested(second), difference: nested(minus) };
     return { ...maps, rows: labels(rows), columns: labels(columns), caption };
   }
-  const found = thumbs(scene, state);
+  const found = headsNumbers(scene, state);
   const rows = found.rows.map((row) =>
     row.map(({ site, head, height, width, shades }) => ({
       site: site.name,
@@ -91,7 +91,7 @@ function spelled(scene: Scene, state: State): Record<string, unknown> {
       head,
       number: site.number(head),
       shades: nested({ rows: height, columns: width, data: shades }),
-      badges: site.badges(head).map((each) => checkSaid(state.language ?? "en", each)),
+      badges: site.badges(head).map((each) => checkName(state.language ?? "en", each)),
     })),
   );
   return { rows, caption: found.caption };
@@ -147,7 +147,7 @@ test("weights and labels are written as Python writes them", () => {
 for (const [index, { state, numbers }] of vectors.numbers.entries()) {
   test(`the numbers of a picture are the stored ones: ${index} ${state.view}`, async () => {
     const scene = new Scene(vectors.scene, (blob) => bytes(vectors.blobs[blob]!));
-    await scene.load(needed(scene, state));
+    await scene.load(requiredBlobs(scene, state));
     await scene.loadThumbs(scene.trace(state.trace).sites);
     near(spelled(scene, state), numbers);
   });
@@ -155,7 +155,7 @@ for (const [index, { state, numbers }] of vectors.numbers.entries()) {
 
 test("a finding is opened as Python opens it", () => {
   const scene = new Scene({ ...vectors.scene, findings: vectors.findings }, () => new Uint8Array());
-  for (const [index, state] of vectors.opened) assert.deepEqual({ ...USUAL, ...opened(scene, index) }, state);
+  for (const [index, state] of vectors.opened) assert.deepEqual({ ...DEFAULT_STATE, ...opened(scene, index) }, state);
   const without = vectors.findings.findIndex(({ drawing }) => drawing === null);
   assert.deepEqual(opened(scene, without), { finding: without });
 });

@@ -1,6 +1,6 @@
 /**
  * Raw deflate undone at once (RFC 1951). The browser's own DecompressionStream answers only after
- * the page has been laid out and painted; the first picture need not wait for that.
+ * the page has been laid out and paintInto; the first picture need not wait for that.
  */
 
 const ORDER = [16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15];
@@ -21,7 +21,7 @@ function steps(first: number, extra: number[]): { from: Uint16Array; extra: Uint
 
 LENGTHS.from[28] = 258; // the longest has a code of its own
 
-/** A code by the lengths of its words: short words in one look, long ones bit by bit. */
+/** A code by the lengths of its words: short words in one props, long ones bit by bit. */
 class Code {
   readonly fast = new Uint16Array(1 << FAST);
   readonly counts = new Uint16Array(16);

@@ -1,7 +1,7 @@
 /** The names of rows and columns beside a map: fewer where there is no room for all. */
 import { fitted, isolated, visible } from "../token-text";
 import { tickStep } from "../numbers/heatmap";
-import { LINE, SLANT, SLANTED, UPRIGHT, type Part, type Side } from "./layout";
+import { LINE, SLANT, SLANTED, UPRIGHT, type Viewport, type AxisLabels } from "./layout";
 
 export interface Inks {
   name: string;
@@ -9,7 +9,7 @@ export interface Inks {
   accent: string;
 }
 
-export function drawRowNames(context: CanvasRenderingContext2D, part: Part, side: Side, inks: Inks): void {
+export function drawRowNames(context: CanvasRenderingContext2D, part: Viewport, side: AxisLabels, inks: Inks): void {
   const { frame } = part;
   const [, down] = part.size;
   const [first, last] = part.seenRows;
@@ -26,7 +26,7 @@ export function drawRowNames(context: CanvasRenderingContext2D, part: Part, side
   }
 }
 
-export function drawColumnNames(context: CanvasRenderingContext2D, part: Part, side: Side, inks: Inks): void {
+export function drawColumnNames(context: CanvasRenderingContext2D, part: Viewport, side: AxisLabels, inks: Inks): void {
   const { frame } = part;
   const [first, last] = part.seenColumns;
   const room = frame.turn === 0 ? part.size[0] : frame.turn === SLANT ? SLANTED : LINE;
@@ -42,7 +42,7 @@ export function drawColumnNames(context: CanvasRenderingContext2D, part: Part, s
 }
 
 export function drawColumnName(
-  context: CanvasRenderingContext2D, part: Part, side: Side, column: number, x: number,
+  context: CanvasRenderingContext2D, part: Viewport, side: AxisLabels, column: number, x: number,
 ): void {
   const { frame } = part;
   const room = frame.turn === 0 ? part.size[0] - 4 : (frame.top - 12) / (frame.turn === SLANT ? 0.72 : 1);
@@ -55,7 +55,7 @@ export function drawColumnName(
   context.restore();
 }
 
-export function name(side: Side, index: number, font: string, room: number): string {
+export function name(side: AxisLabels, index: number, font: string, room: number): string {
   return isolated(fitted(visible(side.text(index)), font, room));
 }
 

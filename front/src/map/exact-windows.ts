@@ -1,9 +1,9 @@
 /** Exact parts of long maps that were asked for as one zooms. */
 import { decode } from "../decoding/map-blob";
 import { inflate } from "../decoding/inflate";
-import type { Ask } from "../view";
+import type { RequestWindow } from "../view";
 import type { Matrix } from "../matrix";
-import type { Part } from "./layout";
+import type { Viewport } from "./layout";
 
 const MOST = 1 << 19; // weights of one part
 const REST = 160; // milliseconds that the reader keeps still before a part is asked for
@@ -15,7 +15,7 @@ export interface Exact {
   weights: Matrix;
 }
 
-export class Windows {
+export class ExactWindows {
   private readonly kept = new Map<string, Exact[]>();
   private timer = 0;
 
@@ -23,8 +23,8 @@ export class Windows {
     return this.kept.get(`${trace} ${head} ${site}`) ?? [];
   }
 
-  /** Ask for what is seen, once the reader keeps still, if it is little enough and not there yet. */
-  want(ask: Ask, place: { trace: number; site: string; head: number }, part: Part, drawn: () => void): void {
+  /** RequestWindow for what is seen, once the reader keeps still, if it is little enough and not there yet. */
+  want(ask: RequestWindow, place: { trace: number; site: string; head: number }, part: Viewport, drawn: () => void): void {
     clearTimeout(this.timer);
     const [rows, columns] = [part.seenRows, part.seenColumns];
     const size = (rows[1] - rows[0]) * (columns[1] - columns[0]);

@@ -2,7 +2,7 @@
 import { FONT, visible, width } from "../token-text";
 
 /** Rows or columns of a map: how many, what each is called. */
-export interface Side {
+export interface AxisLabels {
   count: number;
   text(index: number): string;
   special(index: number): boolean;
@@ -37,7 +37,7 @@ export const SLANT = -Math.PI / 4;
 export const UPRIGHT = -Math.PI / 2;
 
 /** The frame of a map in the room that there is; cells are squares unless the map is very long. */
-export function frameOf(rows: Side, columns: Side, room: Room): Frame {
+export function layoutMap(rows: AxisLabels, columns: AxisLabels, room: Room): Frame {
   const font = `${FONT_SIZE}px ${FONT}`;
   const left = Math.min(longest(rows, font), Math.max(64, 0.26 * room.wide)) + 12;
   const names = longest(columns, font);
@@ -65,7 +65,7 @@ function cellSize(rows: number, columns: number, wide: number, high: number): [n
   return [snug(across), snug(down)];
 }
 
-function longest(side: Side, font: string): number {
+function longest(side: AxisLabels, font: string): number {
   const step = Math.max(1, Math.floor(side.count / SAMPLE));
   let found = 0;
   for (let index = 0; index < side.count; index += step) {
@@ -75,7 +75,7 @@ function longest(side: Side, font: string): number {
 }
 
 /** The part of a map that is seen: its first row and column, and how much it is magnified. */
-export class Part {
+export class Viewport {
   x = 0;
   y = 0;
   zoom = 1;

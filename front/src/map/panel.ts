@@ -1,9 +1,9 @@
 /** A map on a canvas: cells, names, the pointer's row and column, zooming and moving. */
 import { colourAt, isBright, paint } from "../colours";
-import { h, sized } from "../dom";
+import { h, resizeCanvas } from "../dom";
 import { visible, width } from "../token-text";
 import type { Matrix } from "../matrix";
-import { frameOf, Part, type Side } from "./layout";
+import { layoutMap, Viewport, type AxisLabels } from "./layout";
 import { drawColumnName, drawColumnNames, drawRowNames, name, type Inks } from "./axis-labels";
 
 /** An exact part of a long map. */
@@ -19,8 +19,8 @@ export interface Patch {
 export interface Plot {
   weights: Matrix;
   shades: Float32Array;
-  rows: Side;
-  columns: Side;
+  rows: AxisLabels;
+  columns: AxisLabels;
   /** Rows and columns of the sides in each cell of the weights. */
   cells: [number, number];
   colours: Uint32Array;
@@ -30,18 +30,18 @@ export interface Plot {
   marked?: { rows: number[]; columns: number[] };
 }
 
-export interface Found {
+export interface HoveredCell {
   row: number;
   column: number;
   weight: number;
   patch: Patch | null;
 }
 
-export interface Listener {
-  hover(found: Found | null, event: PointerEvent): void;
+export interface MapListener {
+  hover(found: HoveredCell | null, event: PointerEvent): void;
   pin(axis: "row" | "column", index: number): void;
   /** Another part is seen. */
-  moved?(part: Part): void;
+  moved?(part: Viewport): void;
 }
 
 const GAPS = 11; // cells of this size are set apart
@@ -50,7 +50,7 @@ const THIN = 5; // rows and columns of this size are framed from outside
 
 export class MapPanel {
   readonly element: HTMLElement;
-  part!: Part;
+  part!: Viewport;
   private readonly canvas = h("canvas", { role: "img", tabindex: 0 });
   private readonly above = h("canvas", { class: "above", "aria-hidden": "true" });
   private readonly picture = document.createElement("canvas");
@@ -61,7 +61,7 @@ export class MapPanel {
   private shape = "";
 
   constructor(
-    private readonly listener: Listener,
+    private readonly listener: MapListener,
     private readonly room: () => number,
   ) {
     this.element = h("div", { class: "map" }, [this.canvas, this.above]);
@@ -95,17 +95,17 @@ export class MapPanel {
     const { plot } = this;
     if (!plot) return;
     const room = { wide: Math.max(180, Math.floor(this.room())), high: Math.max(320, window.innerHeight * 0.82) };
-    const frame = frameOf(plot.rows, plot.columns, room);
+    const frame = layoutMap(plot.rows, plot.columns, room);
     const shape = `${plot.rows.count} ${plot.columns.count}`;
     if (shape === this.shape) this.part.frame = frame;
-    else this.part = new Part(frame, plot.rows.count, plot.columns.count);
+    else this.part = new Viewport(frame, plot.rows.count, plot.columns.count);
     this.shape = shape;
     this.draw();
   }
 
   whole(): void {
     if (!this.plot) return;
-    this.part = new Part(this.part.frame, this.plot.rows.count, this.plot.columns.count);
+    this.part = new Viewport(this.part.frame, this.plot.rows.count, this.plot.columns.count);
     this.draw();
   }
 
@@ -114,7 +114,7 @@ export class MapPanel {
     if (!plot) return;
     this.readInks();
     const { frame } = part;
-    const context = sized(this.canvas, frame.width, frame.height);
+    const context = resizeCanvas(this.canvas, frame.width, frame.height);
     context.save();
     context.beginPath();
     context.rect(frame.left, frame.top, frame.wide, frame.high);
@@ -196,11 +196,11 @@ export class MapPanel {
   }
 
   /** The row and column of the pointer, and what is pinned. */
-  private drawAbove(found: Found | null): void {
+  private drawAbove(found: HoveredCell | null): void {
     const { plot, part } = this;
     if (!plot) return;
     const { frame } = part;
-    const context = sized(this.above, frame.width, frame.height);
+    const context = resizeCanvas(this.above, frame.width, frame.height);
     context.save();
     context.beginPath();
     context.rect(frame.left - 1, frame.top - 1, frame.wide + 2, frame.high + 2);
@@ -231,7 +231,7 @@ export class MapPanel {
     for (const column of marked.columns) this.drawPinned(context, { axis: "column", start: column, stop: column + 1 });
   }
 
-  private drawPointed(context: CanvasRenderingContext2D, found: Found, plot: Plot): void {
+  private drawPointed(context: CanvasRenderingContext2D, found: HoveredCell, plot: Plot): void {
     const { part } = this;
     const { frame } = part;
     const [rows, columns] = this.spanOf(found, plot);
@@ -246,7 +246,7 @@ export class MapPanel {
     context.strokeRect(x, y, Math.max(2, right - x), Math.max(2, bottom - y));
   }
 
-  private spanOf(found: Found, plot: Plot): [[number, number], [number, number]] {
+  private spanOf(found: HoveredCell, plot: Plot): [[number, number], [number, number]] {
     const [high, wide] = found.patch ? [1, 1] : plot.cells;
     const [row, column] = [found.row - (found.row % high), found.column - (found.column % wide)];
     return [
@@ -256,7 +256,7 @@ export class MapPanel {
   }
 
   /** The names of the pointer's row and column over the others. */
-  private drawBold(context: CanvasRenderingContext2D, plot: Plot, found: Found): void {
+  private drawBold(context: CanvasRenderingContext2D, plot: Plot, found: HoveredCell): void {
     const { frame } = this.part;
     const [rows, columns] = this.spanOf(found, plot);
     const font = `600 ${frame.font}`;
@@ -291,7 +291,7 @@ export class MapPanel {
   }
 
   /** What lies under a point of the screen. */
-  private under(event: MouseEvent): { found: Found | null; row: number | null; column: number | null } {
+  private under(event: MouseEvent): { found: HoveredCell | null; row: number | null; column: number | null } {
     const { plot, part } = this;
     if (!plot) return { found: null, row: null, column: null };
     const box = this.canvas.getBoundingClientRect();
@@ -305,7 +305,7 @@ export class MapPanel {
     return { found, row: inRows ? row : null, column: inColumns && y < top + high ? column : null };
   }
 
-  private weightAt(plot: Plot, row: number, column: number): Found {
+  private weightAt(plot: Plot, row: number, column: number): HoveredCell {
     const patch = plot.patches.find(
       ({ rows, columns }) =>
         row >= rows[0] && row < rows[1] && column >= columns[0] && column < columns[1],
@@ -385,7 +385,7 @@ export class MapPanel {
 }
 
 /** A weight, with the positions of its row and column. */
-export function positions(found: Found): string {
+export function positions(found: HoveredCell): string {
   return `${found.row + 1} → ${found.column + 1}`;
 }
 

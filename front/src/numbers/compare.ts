@@ -1,13 +1,13 @@
 /** The numbers of a comparison: two maps over the same words, and one minus the other. */
-import { doneSaid, joinSentences, placeSaid, type Sentence } from "../captions";
+import { processingSentences, joinSentences, siteSentence, type Sentence } from "../captions";
 import { zeros, type Matrix } from "../matrix";
-import { Refusal } from "../cannot-draw";
-import type { Scene, Site, Traced } from "../scene";
+import { CannotDraw } from "../cannot-draw";
+import type { Scene, Site, SceneTrace } from "../scene";
 import type { Place, State } from "../state";
 import type { Axis } from "../token-streams";
-import { joined, read, type Label, type Reading } from "./labelled-map";
+import { groupWeights, labelledMap, type Label, type LabelledMap } from "./labelled-map";
 
-export interface Difference {
+export interface CompareNumbers {
   first: Matrix;
   second: Matrix;
   difference: Matrix;
@@ -18,26 +18,26 @@ export interface Difference {
 }
 
 /** The place that a state is compared with. */
-export function otherPlace(scene: Scene, state: State): Place {
+export function comparedPlace(scene: Scene, state: State): Place {
   const trace = scene.header.findings ? state.trace : scene.traces.length - 1;
   return state.other ?? { trace, site: state.site, head: state.head };
 }
 
-export function difference(scene: Scene, state: State): Difference {
-  const states: [State, State] = [state, { ...state, ...otherPlace(scene, state) }];
-  const traces = states.map((each) => scene.trace(each.trace)) as [Traced, Traced];
+export function compareNumbers(scene: Scene, state: State): CompareNumbers {
+  const states: [State, State] = [state, { ...state, ...comparedPlace(scene, state) }];
+  const traces = states.map((each) => scene.trace(each.trace)) as [SceneTrace, SceneTrace];
   const sites = states.map((each, side) => traces[side]!.site(each.site)) as [Site, Site];
-  if (sites.some((site) => site.long)) throw new Refusal("refuse.long");
+  if (sites.some((site) => site.long)) throw new CannotDraw("refuse.long");
   const aligned = !sameTokens(traces, sites);
   const [first, second] = aligned
     ? overWords(scene, states, sites)
-    : [read(scene, states[0]), read(scene, states[1])];
+    : [labelledMap(scene, states[0]), labelledMap(scene, states[1])];
   const names = states.map((each, side) =>
-    joinSentences(state.language, [placeSaid(sites[side]!, each.head)]),
+    joinSentences(state.language, [siteSentence(sites[side]!, each.head)]),
   ) as [string, string];
   const said: Sentence[] = [
     ["caption.compare", { first: names[0], second: names[1] }],
-    ...doneSaid(sites[0], state),
+    ...processingSentences(sites[0], state),
   ];
   if (aligned) said.push(["caption.aligned"]);
   return {
@@ -60,7 +60,7 @@ function minus(first: Matrix, second: Matrix): Matrix {
 }
 
 /** Whether the two maps have the same tokens in rows and columns. */
-function sameTokens(traces: [Traced, Traced], sites: [Site, Site]): boolean {
+function sameTokens(traces: [SceneTrace, SceneTrace], sites: [Site, Site]): boolean {
   const agree = (mine: Axis, its: Axis): boolean => {
     const texts = traces[0].stream(mine).texts;
     const others = traces[1].stream(its).texts;
@@ -75,14 +75,14 @@ function sameTokens(traces: [Traced, Traced], sites: [Site, Site]): boolean {
 }
 
 /** Both maps over the groups of tokens that both streams spell. */
-function overWords(scene: Scene, states: [State, State], sites: [Site, Site]): [Reading, Reading] {
-  if (states[0].trace === states[1].trace) throw new Refusal("refuse.different");
+function overWords(scene: Scene, states: [State, State], sites: [Site, Site]): [LabelledMap, LabelledMap] {
+  if (states[0].trace === states[1].trace) throw new CannotDraw("refuse.different");
   const rows = groups(scene, states, [sites[0].rows, sites[1].rows]);
   const columns = groups(scene, states, [sites[0].columns, sites[1].columns]);
-  const side = (index: 0 | 1): Reading => {
+  const side = (index: 0 | 1): LabelledMap => {
     const weights = scene.weights(sites[index], states[index].head);
     const sides = { rows: rows[index], columns: columns[index] };
-    return { weights: joined(weights, sides.rows, sides.columns, true), ...sides };
+    return { weights: groupWeights(weights, sides.rows, sides.columns, true), ...sides };
   };
   return [side(0), side(1)];
 }
@@ -103,7 +103,7 @@ function groups(scene: Scene, states: [State, State], axes: [Axis, Axis]): [Labe
     const text = streams[0].text(a0, a1) || streams[1].text(b0, b1);
     runs.forEach((each, side) => found[side]!.push({ text, ...each!, special }));
   }
-  if (!found[0].length) throw new Refusal("refuse.common");
+  if (!found[0].length) throw new CannotDraw("refuse.common");
   return swapped ? [found[1], found[0]] : found;
 }
 

@@ -7,20 +7,20 @@ import type { Label } from "./labelled-map";
 const NOTHING: DrawingHeader = { view: "heads", site: null, head: null, rows: [], columns: [] };
 
 /** The picture of the open finding if it is of the map that is shown; else an empty one. */
-export function drawingOf(scene: Scene, state: State): DrawingHeader {
+export function openFindingDrawing(scene: Scene, state: State): DrawingHeader {
   const finding = state.finding === null ? undefined : scene.header.findings?.[state.finding];
   const drawing = finding?.drawing;
   if (!finding || !drawing) return NOTHING;
-  const traced = scene.trace(state.trace);
+  const sceneTrace = scene.trace(state.trace);
   const same =
     finding.trace === state.trace &&
     drawing.head === state.head &&
-    (drawing.site === null || traced.site(drawing.site) === traced.site(state.site));
+    (drawing.site === null || sceneTrace.site(drawing.site) === sceneTrace.site(state.site));
   return same ? drawing : NOTHING;
 }
 
 /** The labels that these places are under. */
-export function covering(labels: Label[], places: number[]): number[] {
+export function labelsCovering(labels: Label[], places: number[]): number[] {
   return [...labels.keys()].filter((index) => {
     const { start, stop } = labels[index]!;
     return places.some((place) => start <= place && place < stop);

@@ -1,17 +1,22 @@
-/** The numbers of a flow: lines from token to token, and only those that matter. */
-import { doneSaid, joinSentences, percent, placeSaid, type Sentence } from "../captions";
+/**
+ * The numbers of the flow view: lines from token to token, only those above a threshold.
+ *
+ * The same arithmetic as `regard.views.kinds.flow` in Python; tests/views/vectors.json holds examples for both.
+ */
+import { processingSentences, joinSentences, percent, siteSentence, type Sentence } from "../captions";
 import { zeros, type Matrix } from "../matrix";
-import { Refusal } from "../cannot-draw";
+import { CannotDraw } from "../cannot-draw";
 import type { Scene, Site } from "../scene";
 import type { State } from "../state";
-import { labelAt, read, type Label, type Reading } from "./labelled-map";
+import { labelAt, labelledMap, type Label, type LabelledMap } from "./labelled-map";
 
+// Where the reader sets no threshold, it is the first of these that leaves few enough lines.
 const THRESHOLDS = [0.02, 0.05, 0.1, 0.2, 0.3, 0.5];
-const LOWER = [0.01, 0.005, 0.002, 0.001]; // where weights are spread over a long text
-const USUAL = 4; // lines for each token that a picture can hold
-const FEW = 12; // lines that a picture of many tokens should have
+const LOWER = [0.01, 0.005, 0.002, 0.001]; // tried on long texts, whose weights are spread over many tokens
+const LINES_PER_TOKEN = 4; // more would hide one another
+const FEWEST = 12; // lines that a long text should have, if its weights allow it
 
-/** A line between a label of one column of tokens and one of the next, for a head or all. */
+/** A line from label `start` of one column of tokens, `level`, to label `stop` of the next; `head` is null for the mean. */
 export interface Line {
   level: number;
   start: number;
@@ -20,7 +25,8 @@ export interface Line {
   head: number | null;
 }
 
-export interface Lines {
+/** Columns of tokens, the lines linesOfHeads them from weak to linesAbove, and how many weights above 0 there are in all. */
+export interface FlowNumbers {
   levels: Label[][];
   lines: Line[];
   threshold: number;
@@ -28,50 +34,55 @@ export interface Lines {
   caption: string;
 }
 
-export function lines(scene: Scene, state: State): Lines {
+export function flowNumbers(scene: Scene, state: State): FlowNumbers {
   const site = scene.trace(state.trace).site(state.site);
-  if (site.long) throw new Refusal("refuse.long");
-  return state.span === "all" ? across(scene, state, site) : between(scene, state, site);
+  if (site.long) throw new CannotDraw("refuse.long");
+  return state.span === "all" ? linesAcrossLayers(scene, state, site) : linesOfHeads(scene, state, site);
 }
 
-/** The heads whose lines are drawn: one, those that are on, or the mean (null). */
-export function drawnHeads(site: Site, state: State): (number | null)[] {
+/** The heads whose lines are drawn: the chosen one, those that are switched on, or null for the mean over heads. */
+export function headsDrawn(site: Site, state: State): (number | null)[] {
   if (state.head !== null || state.span !== "layers") return [state.head];
   return state.heads ?? Array.from({ length: site.heads }, (_, head) => head);
 }
 
-/** Lines from queries to keys, of each head that is switched on, or of the mean. */
-function between(scene: Scene, state: State, site: Site): Lines {
-  const heads = drawnHeads(site, state);
-  if (!heads.length) throw new Refusal("refuse.heads");
-  const readings = heads.map((head) => read(scene, { ...state, head }));
-  const { rows, columns } = readings[0]!;
-  const shown = readings.map((each) => pinned(each, state));
-  const threshold = thresholdOf(shown, state, Math.max(rows.length, columns.length));
-  const found = shown.flatMap((map, index) => strong(map, threshold, 0, heads[index]!));
-  const said: Sentence[] = [
+/** Lines from queries to keys in one layer, for each head that is drawn. */
+function linesOfHeads(scene: Scene, state: State, site: Site): FlowNumbers {
+  const heads = headsDrawn(site, state);
+  if (!heads.length) throw new CannotDraw("refuse.heads");
+  const labelledMaps = heads.map((head) => labelledMap(scene, { ...state, head }));
+  const { rows, columns } = labelledMaps[0]!;
+  const weightMaps = labelledMaps.map((each) => pinnedWeights(each, state));
+  const threshold = chooseThreshold(weightMaps, state, Math.max(rows.length, columns.length));
+  const lines = weightMaps.flatMap((map, index) => linesAbove(map, threshold, 0, heads[index]!));
+  const sentences: Sentence[] = [
     heads.length === 1
-      ? placeSaid(site, heads[0]!)
+      ? siteSentence(site, heads[0]!)
       : ["caption.some", { site: site.name, heads: heads.length }],
     [`caption.flow.${state.span}`],
-    ...doneSaid(site, state),
+    ...processingSentences(site, state),
   ];
-  return drawn([rows, columns], found, { threshold, count: positive(shown), said, state });
+  return sortedLines([rows, columns], lines, { threshold, count: countPositive(weightMaps), sentences, state });
 }
 
-/** Lines that carry attention down to one token of the last layer. */
-function across(scene: Scene, state: State, site: Site): Lines {
-  if (!site.rows.equals(site.columns)) throw new Refusal("refuse.across");
+/**
+ * Lines through all layers to one token of the last one, by default its last token.
+ *
+ * `reached` is how much attention arrives at each token of a layer; it starts as 1 at the chosen token of the last layer,
+ * and a line carries reached[from] * weight one layer down.
+ */
+function linesAcrossLayers(scene: Scene, state: State, site: Site): FlowNumbers {
+  if (!site.rows.equals(site.columns)) throw new CannotDraw("refuse.across");
   const sites = scene.trace(state.trace).alike(site);
-  const readings = [...sites].reverse().map((each) => read(scene, { ...state, site: each.name }));
-  const labels = readings[0]!.columns;
-  // the first token may be hidden among the columns only
-  const keep = labels.map((label) => readings[0]!.rows.findIndex((row) => same(row, label)));
+  const labelledMaps = [...sites].reverse().map((each) => labelledMap(scene, { ...state, site: each.name }));
+  const labels = labelledMaps[0]!.columns;
+  // "hide the first token" hides a column, never a row, so rows and columns may differ in number
+  const keep = labels.map((label) => labelledMaps[0]!.rows.findIndex((row) => same(row, label)));
   const token = labelAt(labels, state.place ?? labels[labels.length - 1]!.stop - 1);
   let reached = new Float64Array(labels.length);
   reached[token] = 1;
   const flows: Matrix[] = [];
-  for (const { weights } of readings) {
+  for (const { weights } of labelledMaps) {
     const flow = zeros(labels.length, labels.length);
     const next = new Float64Array(labels.length);
     keep.forEach((row, from) => {
@@ -84,23 +95,24 @@ function across(scene: Scene, state: State, site: Site): Lines {
     flows.push(flow);
     reached = next;
   }
-  const threshold = thresholdOf(flows, state, Math.floor((labels.length * flows.length) / 2));
-  const found = flows.flatMap((flow, level) => strong(flow, threshold, level, state.head));
-  const said: Sentence[] = [
-    state.head === null ? ["caption.all", { sites: sites.length }] : placeSaid(site, state.head),
+  const threshold = chooseThreshold(flows, state, Math.floor((labels.length * flows.length) / 2));
+  const lines = flows.flatMap((flow, level) => linesAbove(flow, threshold, level, state.head));
+  const sentences: Sentence[] = [
+    state.head === null ? ["caption.all", { sites: sites.length }] : siteSentence(site, state.head),
     ["caption.flow.all", { token: labels[token]!.text }],
-    ...doneSaid(site, state),
+    ...processingSentences(site, state),
   ];
   const levels = Array.from({ length: flows.length + 1 }, () => labels);
-  return drawn(levels, found, { threshold, count: positive(flows), said, state });
+  return sortedLines(levels, lines, { threshold, count: countPositive(flows), sentences, state });
 }
 
+/** Whether two labels stand for the same tokens. */
 function same(one: Label, two: Label): boolean {
   return one.start === two.start && one.stop === two.stop && one.text === two.text;
 }
 
-/** The weights of the pinned row or column alone. */
-function pinned({ weights, rows, columns }: Reading, state: State): Matrix {
+/** The weights of the pinned row or column, all others zero; all weights if no token is pinned. */
+function pinnedWeights({ weights, rows, columns }: LabelledMap, state: State): Matrix {
   if (state.place === null) return weights;
   const kept = zeros(weights.rows, weights.columns);
   const byRow = state.axis === "row";
@@ -112,56 +124,58 @@ function pinned({ weights, rows, columns }: Reading, state: State): Matrix {
   return kept;
 }
 
-/** The least weight that is drawn; if none is asked for, one that leaves few lines. */
-function thresholdOf(shown: Matrix[], state: State, tokens: number): number {
+/** The smallest weight that is drawn: the reader's, or one that leaves a readable number of lines. */
+function chooseThreshold(weightMaps: Matrix[], state: State, tokens: number): number {
   if (state.threshold !== null) return Math.max(state.threshold, 1e-9);
   const counts = (least: number): number =>
-    shown.reduce((sum, map) => sum + countFrom(map, least), 0);
-  let found = THRESHOLDS.find((each) => counts(each) <= USUAL * tokens) ?? THRESHOLDS.at(-1)!;
+    weightMaps.reduce((sum, map) => sum + countAbove(map, least), 0);
+  let chosen = THRESHOLDS.find((candidate) => counts(candidate) <= LINES_PER_TOKEN * tokens) ?? THRESHOLDS.at(-1)!;
   for (const lower of LOWER) {
-    if (found >= THRESHOLDS[1]! || counts(found) >= Math.min(FEW, Math.floor(tokens / 8))) break;
-    if (counts(lower) <= USUAL * tokens) found = lower;
+    if (chosen >= THRESHOLDS[1]! || counts(chosen) >= Math.min(FEWEST, Math.floor(tokens / 8))) break;
+    if (counts(lower) <= LINES_PER_TOKEN * tokens) chosen = lower;
   }
-  return found;
+  return chosen;
 }
 
-/** In single precision, as the weights are: a weight of exactly the threshold counts. */
-function countFrom({ data }: Matrix, least: number): number {
+/** How many weights are at least `least`; compared in single precision, so that a weight equal to the threshold counts. */
+function countAbove({ data }: Matrix, least: number): number {
   let count = 0;
   const bound = Math.fround(least);
   for (let cell = 0; cell < data.length; cell++) if (data[cell]! >= bound) count++;
   return count;
 }
 
-function positive(shown: Matrix[]): number {
+function countPositive(weightMaps: Matrix[]): number {
   let count = 0;
-  for (const { data } of shown) {
+  for (const { data } of weightMaps) {
     for (let cell = 0; cell < data.length; cell++) if (data[cell]! > 0) count++;
   }
   return count;
 }
 
-function strong(map: Matrix, threshold: number, level: number, head: number | null): Line[] {
-  const found: Line[] = [];
+function linesAbove(map: Matrix, threshold: number, level: number, head: number | null): Line[] {
+  const lines: Line[] = [];
   const bound = Math.fround(threshold);
   for (let cell = 0; cell < map.data.length; cell++) {
     const weight = map.data[cell]!;
     if (weight < bound) continue;
-    found.push({ level, start: Math.floor(cell / map.columns), stop: cell % map.columns, weight, head });
+    lines.push({ level, start: Math.floor(cell / map.columns), stop: cell % map.columns, weight, head });
   }
-  return found;
+  return lines;
 }
 
-interface Telling {
+/** What the caption says, and the state whose language it is said in. */
+interface CaptionParts {
   threshold: number;
   count: number;
-  said: Sentence[];
+  sentences: Sentence[];
   state: State;
 }
 
-function drawn(levels: Label[][], found: Line[], { threshold, count, said, state }: Telling): Lines {
-  const values = { threshold: percent(threshold), shown: found.length, all: count };
-  const caption = joinSentences(state.language, [...said, ["caption.threshold", values]]);
-  found.sort((one, two) => one.weight - two.weight);
-  return { levels, lines: found, threshold, count, caption };
+function sortedLines(levels: Label[][], lines: Line[], { threshold, count, sentences, state }: CaptionParts): FlowNumbers {
+  const values = { threshold: percent(threshold), shown: lines.length, all: count };
+  const caption = joinSentences(state.language, [...sentences, ["caption.threshold", values]]);
+  // strong lines are drawn last, over weak ones
+  lines.sort((one, two) => one.weight - two.weight);
+  return { levels, lines, threshold, count, caption };
 }

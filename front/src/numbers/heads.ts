@@ -5,7 +5,7 @@ import type { State } from "../state";
 import { say } from "../text";
 import { shades } from "./heatmap";
 
-export interface Thumb {
+export interface Thumbnail {
   site: Site;
   head: number;
   height: number;
@@ -13,16 +13,16 @@ export interface Thumb {
   shades: Float32Array;
 }
 
-export interface Thumbs {
-  rows: Thumb[][];
+export interface HeadsNumbers {
+  rows: Thumbnail[][];
   caption: string;
 }
 
-export function thumbs(scene: Scene, state: State): Thumbs {
+export function headsNumbers(scene: Scene, state: State): HeadsNumbers {
   const rows = scene.trace(state.trace).sites.map((site) => {
     const levels = scene.thumbsLoaded(site);
     const [height, width] = site.header.thumbs.size;
-    return Array.from({ length: site.heads }, (_, head): Thumb => {
+    return Array.from({ length: site.heads }, (_, head): Thumbnail => {
       const part = levels.subarray(head * height * width, (head + 1) * height * width);
       const data = new Float32Array(part.length);
       for (let cell = 0; cell < part.length; cell++) data[cell] = LEVELS[part[cell]!]!;

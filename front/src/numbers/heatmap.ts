@@ -1,13 +1,13 @@
 /** The numbers of a heatmap: weights, how strongly each is coloured, labels that do not overlap. */
-import { doneSaid, joinSentences, placeSaid, scaleSaid } from "../captions";
+import { processingSentences, joinSentences, siteSentence, scaleSentence } from "../captions";
 import { largest, type Matrix } from "../matrix";
 import type { Scene } from "../scene";
 import type { Scale, State } from "../state";
-import { read, type Label } from "./labelled-map";
+import { labelledMap, type Label } from "./labelled-map";
 
 const FAINTEST = 1e-5; // the weight at which logarithmic colours begin
 
-export interface Grid {
+export interface HeatmapNumbers {
   weights: Matrix;
   shades: Float32Array;
   rows: Label[];
@@ -16,13 +16,13 @@ export interface Grid {
   caption: string;
 }
 
-export function grid(scene: Scene, state: State): Grid {
+export function heatmapNumbers(scene: Scene, state: State): HeatmapNumbers {
   const site = scene.trace(state.trace).site(state.site);
-  const found = read(scene, state);
+  const found = labelledMap(scene, state);
   const said = [
-    placeSaid(site, state.head),
-    ...doneSaid(site, state),
-    scaleSaid(state, largest(found.weights.data)),
+    siteSentence(site, state.head),
+    ...processingSentences(site, state),
+    scaleSentence(state, largest(found.weights.data)),
   ];
   return {
     ...found,

@@ -1,16 +1,16 @@
 /** The numbers of highlighted text: how much each piece, word or sentence was looked at. */
-import { doneSaid, joinSentences, placeSaid, scaleSaid, type Sentence } from "../captions";
+import { processingSentences, joinSentences, siteSentence, scaleSentence, type Sentence } from "../captions";
 import { largest, mean } from "../matrix";
-import { Refusal } from "../cannot-draw";
+import { CannotDraw } from "../cannot-draw";
 import type { Scene, Site } from "../scene";
 import type { State } from "../state";
 import { shades } from "./heatmap";
-import { labelAt, read, type Reading } from "./labelled-map";
+import { labelAt, labelledMap, type LabelledMap } from "./labelled-map";
 
 const TOP = 8;
 
 /** One unit of the text, its weight, and how strongly it is shaded. */
-export interface Shade {
+export interface ShadedUnit {
   text: string;
   spaced: boolean;
   weight: number;
@@ -19,24 +19,24 @@ export interface Shade {
   stop: number;
 }
 
-export interface Shades {
+export interface HighlightNumbers {
   stream: string;
-  words: Shade[];
+  words: ShadedUnit[];
   top: [string, number][];
   caption: string;
 }
 
-export function highlights(scene: Scene, state: State): Shades {
-  const traced = scene.trace(state.trace);
-  const site = traced.site(state.site);
-  if (site.long) throw new Refusal("refuse.long");
+export function highlightNumbers(scene: Scene, state: State): HighlightNumbers {
+  const sceneTrace = scene.trace(state.trace);
+  const site = sceneTrace.site(state.site);
+  if (site.long) throw new CannotDraw("refuse.long");
   const found = deep(scene, state, site);
-  const [weights, lineSaid] = line(found, state);
+  const [weights, tokenSentence] = line(found, state);
   const axis = state.axis === "row" ? site.columns : site.rows;
   const labels = state.axis === "row" ? found.columns : found.rows;
   const strong = shades({ rows: 1, columns: weights.length, data: weights }, state.scale);
-  const stream = traced.stream(axis);
-  const words = labels.map((each, index): Shade => {
+  const stream = sceneTrace.stream(axis);
+  const words = labels.map((each, index): ShadedUnit => {
     const first = axis.places[each.start]!;
     return {
       text: stream.text(first, axis.places[each.stop - 1]! + 1),
@@ -49,8 +49,8 @@ export function highlights(scene: Scene, state: State): Shades {
   });
   const order = [...weights.keys()].sort((one, two) => weights[two]! - weights[one]! || one - two);
   const top = order.slice(0, TOP).filter((index) => weights[index]! !== 0);
-  const said = [depthSaid(scene, state, site), lineSaid, ...doneSaid(site, state)];
-  said.push(scaleSaid(state, largest(weights)));
+  const said = [depthSentence(scene, state, site), tokenSentence, ...processingSentences(site, state)];
+  said.push(scaleSentence(state, largest(weights)));
   return {
     stream: axis.stream,
     words,
@@ -60,16 +60,16 @@ export function highlights(scene: Scene, state: State): Shades {
 }
 
 /** The map of the head, of the layer, or of all layers that have the same rows and columns. */
-function deep(scene: Scene, state: State, site: Site): Reading {
-  if (state.depth === "head") return read(scene, state);
-  if (state.depth === "layer") return read(scene, { ...state, head: null });
+function deep(scene: Scene, state: State, site: Site): LabelledMap {
+  if (state.depth === "head") return labelledMap(scene, state);
+  if (state.depth === "layer") return labelledMap(scene, { ...state, head: null });
   const alike = scene.trace(state.trace).alike(site);
-  const readings = alike.map((each) => read(scene, { ...state, site: each.name, head: null }));
-  return { ...readings[0]!, weights: mean(readings.map((each) => each.weights)) };
+  const maps = alike.map((each) => labelledMap(scene, { ...state, site: each.name, head: null }));
+  return { ...maps[0]!, weights: mean(maps.map((each) => each.weights)) };
 }
 
 /** One row or column of the map, or the mean of all, and what it is. */
-function line(found: Reading, state: State): [Float32Array, Sentence] {
+function line(found: LabelledMap, state: State): [Float32Array, Sentence] {
   const { rows, columns, data } = found.weights;
   const byRow = state.axis === "row";
   const cell = (place: number, index: number): number =>
@@ -91,9 +91,9 @@ function line(found: Reading, state: State): [Float32Array, Sentence] {
   return [weights, [`caption.highlight.${state.axis}`, { token: across[place]!.text }]];
 }
 
-function depthSaid(scene: Scene, state: State, site: Site): Sentence {
+function depthSentence(scene: Scene, state: State, site: Site): Sentence {
   if (state.depth === "all") {
     return ["caption.all", { sites: scene.trace(state.trace).alike(site).length }];
   }
-  return placeSaid(site, state.depth === "head" ? state.head : null);
+  return siteSentence(site, state.depth === "head" ? state.head : null);
 }

@@ -1,14 +1,17 @@
-/** The map that a state looks at: without what is hidden, by pieces, words or sentences. */
-import { labelOf } from "../captions";
+/**
+ * The map that a state selects, with groupLabels for its rows and columns: hidden tokens visible out, tokens grouped into words
+ * or sentences on demand. The same arithmetic as `regard.views.labelled_map` in Python (FORMAT.md, section 8).
+ */
+import { rowLabelSource } from "../captions";
 import { zeros, type Matrix } from "../matrix";
-import { Refusal } from "../cannot-draw";
-import type { Scene, Site, Traced } from "../scene";
+import { CannotDraw } from "../cannot-draw";
+import type { Scene, Site, SceneTrace } from "../scene";
 import type { State, Unit } from "../state";
 import type { Axis, Stream } from "../token-streams";
 
-const LEFT = 1e-9; // a row of which less is left is not renormalised
+const LEAST_ROW_SUM = 1e-9; // a row whose visible weights sum to less stays zero: dividing by it would only show noise
 
-/** What a row or a column is called, and which rows or columns of the map it stands for. */
+/** The text of a row or column, and which rows or columns of the stored map it groups: [start, stop). */
 export interface Label {
   text: string;
   start: number;
@@ -16,52 +19,52 @@ export interface Label {
   special: boolean;
 }
 
-export interface Reading {
+export interface LabelledMap {
   weights: Matrix;
   rows: Label[];
   columns: Label[];
 }
 
-export function read(scene: Scene, state: State): Reading {
-  const traced = scene.trace(state.trace);
-  const site = traced.site(state.site);
+export function labelledMap(scene: Scene, state: State): LabelledMap {
+  const sceneTrace = scene.trace(state.trace);
+  const site = sceneTrace.site(state.site);
   const weights = scene.weights(site, state.head);
   if (site.long) {
     const [high, wide] = site.header.cells;
     return {
       weights,
-      rows: cells(traced.stream(site.rows), site.rows, high),
-      columns: cells(traced.stream(site.columns), site.columns, wide),
+      rows: cellLabels(sceneTrace.stream(site.rows), site.rows, high),
+      columns: cellLabels(sceneTrace.stream(site.columns), site.columns, wide),
     };
   }
-  const rows = rowLabels(traced, site, state);
-  const columns = columnLabels(traced, site, state);
-  return { weights: joined(weights, rows, columns, state.hide.length > 0), rows, columns };
+  const rows = rowLabels(sceneTrace, site, state);
+  const columns = columnLabels(sceneTrace, site, state);
+  return { weights: groupWeights(weights, rows, columns, state.hide.length > 0), rows, columns };
 }
 
-/** What the rows are called: by what they read or produced; special ones may be hidden. */
-export function rowLabels(traced: Traced, site: Site, state: State): Label[] {
-  const axis = labelOf(site, state) === "produced" ? site.produced! : site.rows;
+/** The labels of the rows: input or output tokens; special tokens are left out if they are hidden and also are columns. */
+export function rowLabels(sceneTrace: SceneTrace, site: Site, state: State): Label[] {
+  const axis = rowLabelSource(site, state) === "produced" ? site.produced! : site.rows;
   const same = site.rows.stream === site.columns.stream;
   const hidden =
-    same && state.hide.includes("special") ? specials(traced, site.rows) : new Set<number>();
-  return labels(traced.stream(axis), axis, state.unit, hidden);
+    same && state.hide.includes("special") ? specialIndices(sceneTrace, site.rows) : new Set<number>();
+  return groupLabels(sceneTrace.stream(axis), axis, state.unit, hidden);
 }
 
-/** What the columns are called, without those that are hidden. */
-export function columnLabels(traced: Traced, site: Site, state: State): Label[] {
+/** The labels of the columns, without hidden tokens. */
+export function columnLabels(sceneTrace: SceneTrace, site: Site, state: State): Label[] {
   const axis = site.columns;
-  const hidden = state.hide.includes("special") ? specials(traced, axis) : new Set<number>();
+  const hidden = state.hide.includes("special") ? specialIndices(sceneTrace, axis) : new Set<number>();
   if (state.hide.includes("first")) {
     axis.places.forEach((place, index) => place === 0 && hidden.add(index));
   }
-  const found = labels(traced.stream(axis), axis, state.unit, hidden);
-  if (!found.length) throw new Refusal("refuse.hidden");
-  return found;
+  const visible = groupLabels(sceneTrace.stream(axis), axis, state.unit, hidden);
+  if (!visible.length) throw new CannotDraw("refuse.hidden");
+  return visible;
 }
 
-/** Weights summed over the columns of each label and averaged over its rows. */
-export function joined(
+/** Weights summed over the columns of each label and averaged over its rows, so that rows still sum to one. */
+export function groupWeights(
   weights: Matrix,
   rows: Label[],
   columns: Label[],
@@ -70,19 +73,20 @@ export function joined(
   if (!renormalised && rows.length === weights.rows && columns.length === weights.columns) {
     return weights;
   }
-  const found = zeros(rows.length, columns.length);
+  const grouped = zeros(rows.length, columns.length);
   const sums = new Float64Array(columns.length);
   rows.forEach((label, place) => {
     sums.fill(0);
     for (let row = label.start; row < label.stop; row++) addRow(weights, row, columns, sums, renormalised);
     const base = place * columns.length;
     for (let column = 0; column < sums.length; column++) {
-      found.data[base + column] = sums[column]! / (label.stop - label.start);
+      grouped.data[base + column] = sums[column]! / (label.stop - label.start);
     }
   });
-  return found;
+  return grouped;
 }
 
+/** Add one row of the map, summed by label and divided by its visible weight, to `sums`. */
 function addRow(
   weights: Matrix,
   row: number,
@@ -96,39 +100,40 @@ function addRow(
     for (let column = start; column < stop; column++) sum += weights.data[base + column]!;
     return sum;
   });
-  const left = renormalised ? line.reduce((sum, each) => sum + each, 0) : 1;
-  if (left < LEFT) return;
-  for (let column = 0; column < line.length; column++) sums[column]! += line[column]! / left;
+  const visible = renormalised ? line.reduce((sum, weight) => sum + weight, 0) : 1;
+  if (visible < LEAST_ROW_SUM) return;
+  for (let column = 0; column < line.length; column++) sums[column]! += line[column]! / visible;
 }
 
-/** Cells of a long axis, each called by its first token. */
-function cells(stream: Stream, axis: Axis, side: number): Label[] {
-  const found: Label[] = [];
+/** Labels for the cells of a long axis, each with the text of its first token. */
+function cellLabels(stream: Stream, axis: Axis, side: number): Label[] {
+  const result: Label[] = [];
   for (let start = 0; start < axis.length; start += side) {
     const stop = Math.min(start + side, axis.length);
-    found.push({ text: stream.texts[axis.places[start]!]!, start, stop, special: false });
+    result.push({ text: stream.texts[axis.places[start]!]!, start, stop, special: false });
   }
-  return found;
+  return result;
 }
 
-/** Neighbours of one unit together; hidden rows or columns are in none. */
-function labels(stream: Stream, axis: Axis, unit: Unit, hidden: Set<number>): Label[] {
+/** Labels that group neighbours of one unit (token, word or sentence); hidden rows or columns get none. */
+function groupLabels(stream: Stream, axis: Axis, unit: Unit, hidden: Set<number>): Label[] {
   const units = stream.units(unit);
-  const found: Label[] = [];
+  const result: Label[] = [];
   let start = -1;
   for (let index = 0; index <= axis.length; index++) {
     const shown = index < axis.length && !hidden.has(index);
-    const goesOn =
+    const continues =
       shown && start >= 0 && units[axis.places[index]!] === units[axis.places[index - 1]!];
-    if (start >= 0 && !goesOn) {
-      found.push(labelOver(stream, axis, unit, start, index));
+    if (start >= 0 && !continues) {
+      result.push(labelOver(stream, axis, unit, start, index));
       start = -1;
     }
     if (shown && start < 0) start = index;
   }
-  return found;
+  return result;
 }
 
+/** The label of rows or columns [start, stop); their places may be out of order, so its text spans all of them. */
 function labelOver(stream: Stream, axis: Axis, unit: Unit, start: number, stop: number): Label {
   const places = axis.places.subarray(start, stop);
   let [low, high] = [places[0]!, places[0]!];
@@ -140,16 +145,17 @@ function labelOver(stream: Stream, axis: Axis, unit: Unit, start: number, stop: 
   return { text, start, stop, special: stream.special.has(places[0]!) };
 }
 
-function specials(traced: Traced, axis: Axis): Set<number> {
-  const { special } = traced.stream(axis);
-  const found = new Set<number>();
-  axis.places.forEach((place, index) => special.has(place) && found.add(index));
-  return found;
+/** Which rows or columns are special tokens. */
+function specialIndices(sceneTrace: SceneTrace, axis: Axis): Set<number> {
+  const { special } = sceneTrace.stream(axis);
+  const indices = new Set<number>();
+  axis.places.forEach((place, index) => special.has(place) && indices.add(index));
+  return indices;
 }
 
-/** Which of the labels stands for a row or column of the map. */
+/** The index of the label that a row or column of the stored map belongs to. */
 export function labelAt(labels: Label[], place: number): number {
-  const found = labels.findIndex((each) => each.start <= place && place < each.stop);
-  if (found < 0) throw new Refusal("refuse.place");
-  return found;
+  const index = labels.findIndex(({ start, stop }) => start <= place && place < stop);
+  if (index < 0) throw new CannotDraw("refuse.place");
+  return index;
 }

@@ -1,12 +1,12 @@
 /** The maps that the picture of a state is drawn from, so that no other is decoded. */
 import type { Scene } from "../scene";
 import type { State } from "../state";
-import { otherPlace } from "./compare";
-import { drawnHeads } from "./flow";
+import { comparedPlace } from "./compare";
+import { headsDrawn } from "./flow";
 
-export function needed(scene: Scene, state: State): number[] {
-  const traced = scene.trace(state.trace);
-  const site = traced.site(state.site);
+export function requiredBlobs(scene: Scene, state: State): number[] {
+  const sceneTrace = scene.trace(state.trace);
+  const site = sceneTrace.site(state.site);
   switch (state.view) {
     case "heads":
       return [];
@@ -14,15 +14,15 @@ export function needed(scene: Scene, state: State): number[] {
       if (site.long) return [];
       if (state.depth === "head") return scene.blobsOf(site, state.head);
       if (state.depth === "layer") return scene.blobsOf(site, null);
-      return traced.alike(site).flatMap((each) => scene.blobsOf(each, null));
+      return sceneTrace.alike(site).flatMap((each) => scene.blobsOf(each, null));
     case "flow":
       if (site.long) return [];
       if (state.span !== "all") {
-        return drawnHeads(site, state).flatMap((head) => scene.blobsOf(site, head));
+        return headsDrawn(site, state).flatMap((head) => scene.blobsOf(site, head));
       }
-      return traced.alike(site).flatMap((each) => scene.blobsOf(each, state.head));
+      return sceneTrace.alike(site).flatMap((each) => scene.blobsOf(each, state.head));
     case "compare": {
-      const other = otherPlace(scene, state);
+      const other = comparedPlace(scene, state);
       const its = scene.trace(other.trace).site(other.site);
       if (site.long || its.long) return [];
       return [...scene.blobsOf(site, state.head), ...scene.blobsOf(its, other.head)];

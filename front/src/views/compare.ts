@@ -3,14 +3,14 @@ import { percent } from "../captions";
 import { h } from "../dom";
 import { visible } from "../token-text";
 import { legend } from "../legend";
-import type { Drawing, Look } from "../view";
-import { MapPanel, positions, type Found } from "../map/panel";
+import type { View, ViewProps } from "../view";
+import { MapPanel, positions, type HoveredCell } from "../map/panel";
 import { largest, type Matrix } from "../matrix";
-import { difference, type Difference } from "../numbers/compare";
+import { compareNumbers, type CompareNumbers } from "../numbers/compare";
 import { shades } from "../numbers/heatmap";
 import { labelAt } from "../numbers/labelled-map";
 import { say } from "../text";
-import { sideOf } from "./heatmap";
+import { axisLabels } from "./heatmap";
 
 interface Pane {
   panel: MapPanel;
@@ -18,11 +18,11 @@ interface Pane {
   bar: HTMLElement;
 }
 
-export class CompareView implements Drawing {
+export class CompareView implements View {
   readonly element = h("div", { class: "panes" });
   private readonly panes: Pane[];
-  private look!: Look;
-  private found!: Difference;
+  private props!: ViewProps;
+  private found!: CompareNumbers;
 
   constructor() {
     this.panes = [0, 1, 2].map((index) => this.pane(index));
@@ -30,7 +30,7 @@ export class CompareView implements Drawing {
 
   private pane(index: number): Pane {
     const listener = {
-      hover: (found: Found | null, event: PointerEvent): void => this.hover(index, found, event),
+      hover: (found: HoveredCell | null, event: PointerEvent): void => this.hover(index, found, event),
       pin: (axis: "row" | "column", place: number): void => this.pin(axis, place),
     };
     const panel: MapPanel = new MapPanel(listener, () => panel.element.parentElement!.clientWidth);
@@ -40,11 +40,11 @@ export class CompareView implements Drawing {
     return { panel, title, bar };
   }
 
-  show(look: Look): string {
-    this.look = look;
-    this.found = difference(look.scene, look.state);
+  show(props: ViewProps): string {
+    this.props = props;
+    this.found = compareNumbers(props.scene, props.state);
     const { first, second, difference: minus, names } = this.found;
-    const { scale } = look.state;
+    const { scale } = props.state;
     const most = Math.max(largest(first.data), largest(second.data));
     // one scale for both, or they could not be compared
     const common = (map: Matrix): Float32Array =>
@@ -53,24 +53,24 @@ export class CompareView implements Drawing {
     const signed = minus.data.map((each) => (far > 0 ? 0.5 + each / far / 2 : 0.5));
     this.fill(0, names[0], first, common(first), most);
     this.fill(1, names[1], second, common(second), most);
-    this.fill(2, say("compare.difference", look.language), minus, signed, far);
+    this.fill(2, say("compare.difference", props.language), minus, signed, far);
     return this.found.caption;
   }
 
   private fill(index: number, title: string, weights: Matrix, strong: Float32Array, most: number): void {
-    const { look, found } = this;
+    const { props, found } = this;
     const pane = this.panes[index]!;
     const signed = index === 2;
     pane.title.textContent = title;
-    pane.bar.replaceChildren(legend(look, most, signed));
+    pane.bar.replaceChildren(legend(props, most, signed));
     pane.panel.show(
       {
         weights,
         shades: strong,
-        rows: sideOf(found.rows),
-        columns: sideOf(found.columns),
+        rows: axisLabels(found.rows),
+        columns: axisLabels(found.columns),
         cells: [1, 1],
-        colours: signed ? look.colours.differences : look.colours.weights,
+        colours: signed ? props.colours.differences : props.colours.weights,
         patches: [],
         pinned: this.pinned(),
       },
@@ -79,7 +79,7 @@ export class CompareView implements Drawing {
   }
 
   private pinned(): { axis: "row" | "column"; start: number; stop: number } | null {
-    const { axis, place } = this.look.state;
+    const { axis, place } = this.props.state;
     if (place === null) return null;
     const index = labelAt(axis === "row" ? this.found.rows : this.found.columns, place);
     return { axis, start: index, stop: index + 1 };
@@ -87,19 +87,19 @@ export class CompareView implements Drawing {
 
   private pin(axis: "row" | "column", index: number): void {
     const place = (axis === "row" ? this.found.rows : this.found.columns)[index]!.start;
-    const { state } = this.look;
-    this.look.change({ axis, place: state.axis === axis && state.place === place ? null : place });
+    const { state } = this.props;
+    this.props.change({ axis, place: state.axis === axis && state.place === place ? null : place });
   }
 
-  private hover(index: number, at: Found | null, event: PointerEvent): void {
+  private hover(index: number, at: HoveredCell | null, event: PointerEvent): void {
     this.panes.forEach(({ panel }, other) => other !== index && panel.point(at));
-    if (!at) return this.look.tip.hide();
+    if (!at) return this.props.tooltip.hide();
     const { first, second, difference: minus, rows, columns } = this.found;
     const cell = at.row * first.columns + at.column;
     const [one, two, less] = [first, second, minus].map(({ data }) => percent(data[cell]!));
     const values = { row: visible(rows[at.row]!.text), column: visible(columns[at.column]!.text) };
     const weight = `${one} − ${two} = ${less}`;
-    this.look.tip.show(event, [say("hover.weight", this.look.language, { ...values, weight }), positions(at)]);
+    this.props.tooltip.show(event, [say("hover.weight", this.props.language, { ...values, weight }), positions(at)]);
   }
 
   resize(): void {

@@ -1,10 +1,10 @@
-/** Lines from token to token, on a canvas. */
+/** FlowNumbers from token to token, on a canvas. */
 import { percent } from "../captions";
-import { h, sized } from "../dom";
+import { h, resizeCanvas } from "../dom";
 import { fitted, FONT, isolated, visible, width } from "../token-text";
-import type { Drawing, Look } from "../view";
+import type { View, ViewProps } from "../view";
 import { tickStep } from "../numbers/heatmap";
-import { lines, type Line, type Lines } from "../numbers/flow";
+import { flowNumbers, type Line, type FlowNumbers } from "../numbers/flow";
 import { say } from "../text";
 
 const FONT_SIZE = 13;
@@ -19,12 +19,12 @@ interface Spot {
   index: number;
 }
 
-export class FlowView implements Drawing {
+export class FlowView implements View {
   readonly element: HTMLElement;
   private readonly canvas = h("canvas", { role: "img" });
   private readonly hint = h("p", { class: "hint" });
-  private look!: Look;
-  private flow!: Lines;
+  private props!: ViewProps;
+  private flow!: FlowNumbers;
   private font = `${FONT_SIZE}px ${FONT}`;
   private spot: Spot | null = null;
   /** Where each token of each level stands, in rows; undefined if it is left out. */
@@ -38,13 +38,13 @@ export class FlowView implements Drawing {
     this.canvas.addEventListener("click", (event) => this.click(event));
   }
 
-  show(look: Look): string {
-    this.look = look;
-    this.flow = lines(look.scene, look.state);
+  show(props: ViewProps): string {
+    this.props = props;
+    this.flow = flowNumbers(props.scene, props.state);
     this.rows = this.placed();
     this.spot = null;
     const whole = this.rows.every((each) => each.every((row) => row !== undefined));
-    this.hint.textContent = say(whole ? "hint.flow" : "hint.flow.long", look.language);
+    this.hint.textContent = say(whole ? "hint.flow" : "hint.flow.long", props.language);
     this.canvas.setAttribute("aria-label", this.flow.caption);
     this.draw();
     return this.flow.caption;
@@ -60,7 +60,7 @@ export class FlowView implements Drawing {
 
   /** Queries stand left of their keys; what was produced stands right of what it came from. */
   private get reversed(): boolean {
-    return this.look.state.span !== "layers";
+    return this.props.state.span !== "layers";
   }
 
   /** The rows of all tokens; of a long text, of those that lines meet, or that are pinned. */
@@ -122,7 +122,7 @@ export class FlowView implements Drawing {
 
   private draw(): void {
     const { flow, spot } = this;
-    const context = sized(this.canvas, this.wide, TOP + this.most * this.rowHigh + 8);
+    const context = resizeCanvas(this.canvas, this.wide, TOP + this.most * this.rowHigh + 8);
     const style = getComputedStyle(this.element);
     const ink = (name: string): string => style.getPropertyValue(name).trim();
     const touches = (line: Line): boolean =>
@@ -136,14 +136,14 @@ export class FlowView implements Drawing {
   }
 
   private drawLine(context: CanvasRenderingContext2D, line: Line, strength: number): void {
-    const { look, flow } = this;
+    const { props, flow } = this;
     let from = this.place(line.level, line.start);
     let to = this.place(line.level + 1, line.stop);
     if (this.reversed) [from, to] = [to, from];
-    const most = look.state.span === "all" ? (flow.lines.at(-1)?.weight ?? 1) : 1;
+    const most = props.state.span === "all" ? (flow.lines.at(-1)?.weight ?? 1) : 1;
     const weight = Math.min(1, line.weight / most);
-    const single = look.state.span !== "layers" || look.state.head !== null;
-    const colour = single ? getComputedStyle(this.element).getPropertyValue("--line") : look.colours.head(line.head ?? 0);
+    const single = props.state.span !== "layers" || props.state.head !== null;
+    const colour = single ? getComputedStyle(this.element).getPropertyValue("--line") : props.colours.head(line.head ?? 0);
     const [pad, end] = [4, 5];
     const [x0, x1] = [from[0] + pad, to[0] - end];
     const middle = (x0 + x1) / 2;
@@ -197,7 +197,7 @@ export class FlowView implements Drawing {
   }
 
   private drawHeading(context: CanvasRenderingContext2D, level: number, colour: string): void {
-    const { language } = this.look;
+    const { language } = this.props;
     context.textBaseline = "middle";
     const last = this.flow.levels.length - 1;
     if (last === 1) {
@@ -220,7 +220,7 @@ export class FlowView implements Drawing {
   }
 
   private isPinned(level: number, start: number, stop: number): boolean {
-    const { place, axis, span } = this.look.state;
+    const { place, axis, span } = this.props.state;
     if (span === "all") {
       const labels = this.flow.levels[0]!;
       const at = place ?? labels[labels.length - 1]!.start;
@@ -251,14 +251,14 @@ export class FlowView implements Drawing {
       this.spot = spot;
       this.draw();
     }
-    if (!spot) return this.look.tip.hide();
+    if (!spot) return this.props.tooltip.hide();
     const mine = this.flow.lines.filter(
       (line) =>
         (line.level === spot.level && line.start === spot.index) ||
         (line.level + 1 === spot.level && line.stop === spot.index),
     );
     const label = visible(this.flow.levels[spot.level]![spot.index]!.text);
-    this.look.tip.show(event, mine.length ? mine.slice(-6).reverse().map((line) => this.told(line)) : [label]);
+    this.props.tooltip.show(event, mine.length ? mine.slice(-6).reverse().map((line) => this.told(line)) : [label]);
   }
 
   private told(line: Line): string {
@@ -268,14 +268,14 @@ export class FlowView implements Drawing {
       column: visible(levels[line.level + 1]![line.stop]!.text),
       weight: percent(line.weight),
     };
-    const text = say("hover.weight", this.look.language, values);
-    const { state, scene } = this.look;
+    const text = say("hover.weight", this.props.language, values);
+    const { state, scene } = this.props;
     if (line.head === null || state.head !== null) return text;
-    return `${text}  (${say("control.head", this.look.language)} ${scene.trace(state.trace).site(state.site).number(line.head)})`;
+    return `${text}  (${say("control.head", this.props.language)} ${scene.trace(state.trace).site(state.site).number(line.head)})`;
   }
 
   private leave(): void {
-    this.look.tip.hide();
+    this.props.tooltip.hide();
     if (this.spot) {
       this.spot = null;
       this.draw();
@@ -284,7 +284,7 @@ export class FlowView implements Drawing {
 
   private click(event: MouseEvent): void {
     const spot = this.under(event);
-    const { state, change } = this.look;
+    const { state, change } = this.props;
     if (!spot) return;
     const axis = state.span !== "all" && spot.level === 1 ? "column" : "row";
     const place = this.flow.levels[spot.level]![spot.index]!.start;

@@ -3,22 +3,22 @@ import { percent } from "../captions";
 import { h } from "../dom";
 import { visible } from "../token-text";
 import { legend } from "../legend";
-import type { Drawing, Look } from "../view";
-import type { Part, Side } from "../map/layout";
-import { MapPanel, positions, type Found, type Patch } from "../map/panel";
-import { Windows } from "../map/exact-windows";
+import type { View, ViewProps } from "../view";
+import type { Viewport, AxisLabels } from "../map/layout";
+import { MapPanel, positions, type HoveredCell, type Patch } from "../map/panel";
+import { ExactWindows } from "../map/exact-windows";
 import { largest as largestOf, type Matrix } from "../matrix";
-import { grid, shades, type Grid } from "../numbers/heatmap";
-import { covering, drawingOf } from "../numbers/finding-marks";
+import { heatmapNumbers, shades, type HeatmapNumbers } from "../numbers/heatmap";
+import { labelsCovering, openFindingDrawing } from "../numbers/finding-marks";
 import { labelAt, type Label } from "../numbers/labelled-map";
 import type { Site } from "../scene";
 import type { Axis, Stream } from "../token-streams";
 import { say } from "../text";
-import { topList } from "../top-tokens";
+import { topTokens } from "../top-tokens";
 
 const TOP = 8;
 
-export function sideOf(labels: Label[]): Side {
+export function axisLabels(labels: Label[]): AxisLabels {
   return {
     count: labels.length,
     text: (index) => labels[index]!.text,
@@ -27,7 +27,7 @@ export function sideOf(labels: Label[]): Side {
 }
 
 /** Every token of a long axis, though only cells of them are known. */
-function tokenSide(axis: Axis, stream: Stream): Side {
+function tokenAxisLabels(axis: Axis, stream: Stream): AxisLabels {
   return {
     count: axis.length,
     text: (index) => stream.texts[axis.places[index]!]!,
@@ -35,16 +35,16 @@ function tokenSide(axis: Axis, stream: Stream): Side {
   };
 }
 
-export class HeatmapView implements Drawing {
+export class HeatmapView implements View {
   readonly element: HTMLElement;
   private readonly panel: MapPanel;
   private readonly beside = h("aside", { class: "beside" });
   private readonly bar = h("div", { class: "legend" });
-  private readonly asked = new Windows();
-  private look!: Look;
-  private grid!: Grid;
+  private readonly asked = new ExactWindows();
+  private props!: ViewProps;
+  private grid!: HeatmapNumbers;
   private site!: Site;
-  private sides!: { rows: Side; columns: Side };
+  private sides!: { rows: AxisLabels; columns: AxisLabels };
 
   constructor() {
     this.panel = new MapPanel({
@@ -63,24 +63,24 @@ export class HeatmapView implements Drawing {
     return below ? whole : whole - this.beside.offsetWidth - parseFloat(getComputedStyle(this.element).columnGap);
   }
 
-  show(look: Look): string {
-    const { scene, state } = look;
-    const traced = scene.trace(state.trace);
-    this.look = look;
-    this.site = traced.site(state.site);
-    this.grid = grid(scene, state);
+  show(props: ViewProps): string {
+    const { scene, state } = props;
+    const sceneTrace = scene.trace(state.trace);
+    this.props = props;
+    this.site = sceneTrace.site(state.site);
+    this.grid = heatmapNumbers(scene, state);
     const { rows, columns } = this.site;
     this.sides = this.site.long
-      ? { rows: tokenSide(rows, traced.stream(rows)), columns: tokenSide(columns, traced.stream(columns)) }
-      : { rows: sideOf(this.grid.rows), columns: sideOf(this.grid.columns) };
+      ? { rows: tokenAxisLabels(rows, sceneTrace.stream(rows)), columns: tokenAxisLabels(columns, sceneTrace.stream(columns)) }
+      : { rows: axisLabels(this.grid.rows), columns: axisLabels(this.grid.columns) };
     this.draw();
     if (this.site.long) this.loadMore();
     return this.grid.caption;
   }
 
   private draw(): void {
-    const { look, grid: { weights } } = this;
-    this.bar.replaceChildren(legend(look, largestOf(weights.data)));
+    const { props, grid: { weights } } = this;
+    this.bar.replaceChildren(legend(props, largestOf(weights.data)));
     this.fillBeside();
     this.panel.show(
       {
@@ -88,7 +88,7 @@ export class HeatmapView implements Drawing {
         shades: this.grid.shades,
         ...this.sides,
         cells: this.grid.cells,
-        colours: look.colours.weights,
+        colours: props.colours.weights,
         patches: this.patches(),
         pinned: this.pinned(),
         marked: this.marked(),
@@ -99,27 +99,27 @@ export class HeatmapView implements Drawing {
 
   /** The windows and the largest weights of a long map come after its first picture. */
   private loadMore(): void {
-    const { look, site } = this;
+    const { props, site } = this;
     const windows = this.windows().map((each) => each.blob);
     const wanted = [...windows, ...this.largestBlobs()];
-    if (wanted.every((blob) => look.scene.has(blob))) return;
-    void look.scene.load(wanted).then(() => {
-      if (this.look === look && this.site === site && windows.length) this.draw();
+    if (wanted.every((blob) => props.scene.has(blob))) return;
+    void props.scene.load(wanted).then(() => {
+      if (this.props === props && this.site === site && windows.length) this.draw();
     });
   }
 
   private windows(): Site["header"]["windows"] {
-    return this.site.header.windows.filter(({ head }) => head === this.look.state.head);
+    return this.site.header.windows.filter(({ head }) => head === this.props.state.head);
   }
 
   private largestBlobs(): number[] {
-    const { head } = this.look.state;
+    const { head } = this.props.state;
     const maps = this.site.header.largest?.maps ?? [];
     return head === null ? maps : maps.slice(head, head + 1);
   }
 
   private patches(): Patch[] {
-    const { scene, state } = this.look;
+    const { scene, state } = this.props;
     if (!this.site.long) return [];
     const there = this.windows().filter(({ blob }) => scene.has(blob));
     const chosen = there.map(({ rows, columns, blob }) => ({ rows, columns, weights: scene.loaded(blob), framed: true }));
@@ -130,18 +130,18 @@ export class HeatmapView implements Drawing {
     }));
   }
 
-  /** Ask for what is seen now, where someone can be asked. */
-  private moved(part: Part): void {
-    const { look, site } = this;
-    const { trace, head } = look.state;
-    if (!look.ask || !site.long || head === null || part.zoom === 1) return;
-    this.asked.want(look.ask, { trace, site: site.name, head }, part, () => {
-      if (this.site === site && this.look.state.head === head) this.draw();
+  /** RequestWindow for what is seen now, where someone can be asked. */
+  private moved(part: Viewport): void {
+    const { props, site } = this;
+    const { trace, head } = props.state;
+    if (!props.ask || !site.long || head === null || part.zoom === 1) return;
+    this.asked.want(props.ask, { trace, site: site.name, head }, part, () => {
+      if (this.site === site && this.props.state.head === head) this.draw();
     });
   }
 
   private pinned(): { axis: "row" | "column"; start: number; stop: number } | null {
-    const { axis, place } = this.look.state;
+    const { axis, place } = this.props.state;
     if (place === null) return null;
     if (this.site.long) return { axis, start: place, stop: place + 1 };
     const index = labelAt(axis === "row" ? this.grid.rows : this.grid.columns, place);
@@ -150,25 +150,25 @@ export class HeatmapView implements Drawing {
 
   /** What the open finding is about. */
   private marked(): { rows: number[]; columns: number[] } {
-    const { rows, columns } = drawingOf(this.look.scene, this.look.state);
+    const { rows, columns } = openFindingDrawing(this.props.scene, this.props.state);
     if (this.site.long) return { rows, columns };
-    return { rows: covering(this.grid.rows, rows), columns: covering(this.grid.columns, columns) };
+    return { rows: labelsCovering(this.grid.rows, rows), columns: labelsCovering(this.grid.columns, columns) };
   }
 
   private pin(axis: "row" | "column", index: number): void {
     const labels = axis === "row" ? this.grid.rows : this.grid.columns;
     const place = this.site.long ? index : labels[index]!.start;
-    const { state } = this.look;
+    const { state } = this.props;
     const again = state.axis === axis && state.place === place;
-    this.look.change({ axis, place: again ? null : place });
+    this.props.change({ axis, place: again ? null : place });
   }
 
-  private hover(found: Found | null, event: PointerEvent): void {
-    if (!found) return this.look.tip.hide();
-    this.look.tip.show(event, [this.told(found), positions(found)]);
+  private hover(found: HoveredCell | null, event: PointerEvent): void {
+    if (!found) return this.props.tooltip.hide();
+    this.props.tooltip.show(event, [this.told(found), positions(found)]);
   }
 
-  private told(found: Found): string {
+  private told(found: HoveredCell): string {
     const high = found.patch ? 1 : this.grid.cells[0];
     const wide = found.patch ? 1 : this.grid.cells[1];
     const values = {
@@ -177,13 +177,13 @@ export class HeatmapView implements Drawing {
       weight: percent(found.weight),
     };
     const most = this.site.long && !found.patch ? this.largestAt(found) : null;
-    if (most === null) return say("hover.weight", this.look.language, values);
-    return say("hover.cell", this.look.language, { ...values, largest: percent(most) });
+    if (most === null) return say("hover.weight", this.props.language, values);
+    return say("hover.cell", this.props.language, { ...values, largest: percent(most) });
   }
 
   /** The largest weight near a place of a long map, over the heads that are shown. */
-  private largestAt(found: Found): number | null {
-    const { scene } = this.look;
+  private largestAt(found: HoveredCell): number | null {
+    const { scene } = this.props;
     const blobs = this.largestBlobs();
     if (!blobs.length || !blobs.every((blob) => scene.has(blob))) return null;
     const [high, wide] = this.site.header.largest!.cells;
@@ -193,11 +193,11 @@ export class HeatmapView implements Drawing {
   }
 
   private fillBeside(): void {
-    const { look, site } = this;
+    const { props, site } = this;
     const parts: HTMLElement[] = [];
     const pinned = this.pinned();
     if (pinned && !site.long) parts.push(this.lineList(pinned));
-    else parts.push(h("p", { class: "hint" }, [say("hint.map", look.language)]));
+    else parts.push(h("p", { class: "hint" }, [say("hint.map", props.language)]));
     if (site.long) parts.push(...this.longParts());
     this.beside.replaceChildren(...parts);
   }
@@ -212,12 +212,12 @@ export class HeatmapView implements Drawing {
     const order = [...across.keys()].sort((one, two) => cell(two) - cell(one) || one - two);
     const top = order.slice(0, TOP).filter((index) => cell(index) !== 0);
     const token = visible((byRow ? rows : columns)[start]!.text);
-    const title = say(`caption.highlight.${axis}`, this.look.language, { token });
-    return topList(this.look, title, top.map((index) => [across[index]!.text, cell(index)]));
+    const title = say(`caption.highlight.${axis}`, this.props.language, { token });
+    return topTokens(this.props, title, top.map((index) => [across[index]!.text, cell(index)]));
   }
 
   private longParts(): HTMLElement[] {
-    const { look } = this;
+    const { props } = this;
     const parts: HTMLElement[] = [];
     const windows = this.windows();
     if (windows.length) {
@@ -226,12 +226,12 @@ export class HeatmapView implements Drawing {
           [`${rows[0] + 1}–${rows[1]} × ${columns[0] + 1}–${columns[1]}`],
           { click: () => { this.panel.part.fit(columns, rows); this.panel.draw(); } }),
       );
-      const title = h("h2", {}, [say("windows.title", look.language)]);
-      const note = h("p", { class: "hint" }, [say("windows.note", look.language)]);
+      const title = h("h2", {}, [say("windows.title", props.language)]);
+      const note = h("p", { class: "hint" }, [say("windows.note", props.language)]);
       parts.push(h("section", { class: "windows" }, [title, ...items, note]));
     }
-    const { more } = look.scene.header;
-    if (more) parts.push(moreNote(look, more));
+    const { more } = props.scene.header;
+    if (more) parts.push(moreNote(props, more));
     return parts;
   }
 
@@ -246,8 +246,8 @@ export class HeatmapView implements Drawing {
 }
 
 /** Where to get what a page leaves out. */
-export function moreNote(look: Look, more: string): HTMLElement {
-  const text = say("long.more", look.language, { more: "\u0000" });
+export function moreNote(props: ViewProps, more: string): HTMLElement {
+  const text = say("long.more", props.language, { more: "\u0000" });
   const [before, after] = text.split("\u0000");
   return h("p", { class: "hint" }, [before ?? "", h("code", {}, [more]), after ?? ""]);
 }

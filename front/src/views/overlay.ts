@@ -1,33 +1,33 @@
 /** Attention over the cells of a picture, row by row. */
 import { percent } from "../captions";
 import { colourAt, css } from "../colours";
-import { h, sized } from "../dom";
+import { h, resizeCanvas } from "../dom";
 import { visible } from "../token-text";
 import { legend } from "../legend";
-import type { Drawing, Look } from "../view";
+import type { View, ViewProps } from "../view";
 import { largest } from "../matrix";
-import { cells, type Cells } from "../numbers/overlay";
+import { overlayNumbers, type OverlayNumbers } from "../numbers/overlay";
 import { say } from "../text";
 
-export class PictureView implements Drawing {
+export class OverlayView implements View {
   readonly element: HTMLElement;
   private readonly canvas = h("canvas", { role: "img" });
   private readonly steps = h("p", { class: "text steps" });
   private readonly bar = h("div", { class: "legend" });
   private readonly files = new Map<number, HTMLImageElement>();
   private image: HTMLImageElement | null = null;
-  private look!: Look;
-  private found!: Cells;
+  private props!: ViewProps;
+  private found!: OverlayNumbers;
 
   constructor() {
     this.element = h("div", { class: "picture" }, [this.steps, this.canvas, this.bar]);
     this.canvas.addEventListener("pointermove", (event) => this.hover(event));
-    this.canvas.addEventListener("pointerleave", () => this.look.tip.hide());
+    this.canvas.addEventListener("pointerleave", () => this.props.tooltip.hide());
   }
 
-  show(look: Look): string {
-    this.look = look;
-    this.found = cells(look.scene, look.state);
+  show(props: ViewProps): string {
+    this.props = props;
+    this.found = overlayNumbers(props.scene, props.state);
     this.canvas.setAttribute("aria-label", this.found.caption);
     this.fillSteps();
     this.find();
@@ -40,15 +40,15 @@ export class PictureView implements Drawing {
   }
 
   private fillSteps(): void {
-    const { look, found } = this;
+    const { props, found } = this;
     const words = found.steps.map((label): HTMLElement => {
-      const { place } = look.state;
+      const { place } = props.state;
       const pinned = place !== null && label.start <= place && place < label.stop;
       return h(
         "button",
         { type: "button", class: pinned ? "word pinned" : "word", "aria-pressed": String(pinned) },
         [visible(label.text)],
-        { click: () => look.change({ axis: "row", place: pinned ? null : label.start }) },
+        { click: () => props.change({ axis: "row", place: pinned ? null : label.start }) },
       );
     });
     this.steps.replaceChildren(...words);
@@ -56,9 +56,9 @@ export class PictureView implements Drawing {
 
   /** The file of the picture, read once. */
   private find(): void {
-    const { scene, state } = this.look;
-    const traced = scene.trace(state.trace);
-    const file = traced.header.pictures[traced.site(state.site).columns.stream];
+    const { scene, state } = this.props;
+    const sceneTrace = scene.trace(state.trace);
+    const file = sceneTrace.header.pictures[sceneTrace.site(state.site).columns.stream];
     this.image = file ? (this.files.get(file.blob) ?? null) : null;
     if (!file || this.files.has(file.blob)) return;
     const image = new Image();
@@ -83,15 +83,15 @@ export class PictureView implements Drawing {
   }
 
   private draw(): void {
-    const { found, look, image } = this;
+    const { found, props, image } = this;
     const [wide, high] = this.size;
-    const context = sized(this.canvas, wide, high);
+    const context = resizeCanvas(this.canvas, wide, high);
     const { rows, columns } = found.weights;
     const drawn = !!image?.naturalWidth;
-    this.bar.replaceChildren(legend(look, largest(found.weights.data), false, drawn ? OVER : undefined));
+    this.bar.replaceChildren(legend(props, largest(found.weights.data), false, drawn ? OVER : undefined));
     if (drawn) {
       context.drawImage(image, 0, 0, wide, high);
-      context.fillStyle = look.theme === "dark" ? "rgb(16 18 22 / 35%)" : "rgb(20 22 28 / 28%)";
+      context.fillStyle = props.theme === "dark" ? "rgb(16 18 22 / 35%)" : "rgb(20 22 28 / 28%)";
       context.fillRect(0, 0, wide, high);
     }
     for (let cell = 0; cell < found.shades.length; cell++) {
@@ -100,7 +100,7 @@ export class PictureView implements Drawing {
       const [x, y] = [Math.round((column * wide) / columns), Math.round((row * high) / rows)];
       const [right, bottom] = [Math.round(((column + 1) * wide) / columns), Math.round(((row + 1) * high) / rows)];
       // bright colours over a dimmed picture: the same in both themes
-      context.fillStyle = css(colourAt(drawn ? OVER : look.colours.weights, shade));
+      context.fillStyle = css(colourAt(drawn ? OVER : props.colours.weights, shade));
       context.globalAlpha = drawn ? 0.8 * shade ** 0.8 : 1;
       context.fillRect(x, y, right - x, bottom - y);
     }
@@ -112,9 +112,9 @@ export class PictureView implements Drawing {
     const { rows, columns, data } = this.found.weights;
     const column = Math.floor(((event.clientX - box.left) / box.width) * columns);
     const row = Math.floor(((event.clientY - box.top) / box.height) * rows);
-    if (row < 0 || column < 0 || row >= rows || column >= columns) return this.look.tip.hide();
+    if (row < 0 || column < 0 || row >= rows || column >= columns) return this.props.tooltip.hide();
     const values = { row: row + 1, column: column + 1, weight: percent(data[row * columns + column]!) };
-    this.look.tip.show(event, [say("hover.weight", this.look.language, values).replace(" → ", ", ")]);
+    this.props.tooltip.show(event, [say("hover.weight", this.props.language, values).replace(" → ", ", ")]);
   }
 }
 

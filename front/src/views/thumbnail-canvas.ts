@@ -1,18 +1,18 @@
 /** One canvas under the small maps of a grid: one for each would cost more than what is drawn on it. */
-import { painted, type Colours } from "../colours";
-import { h, sized } from "../dom";
-import type { Thumb } from "../numbers/heads";
+import { paintInto, type Colours } from "../colours";
+import { h, resizeCanvas } from "../dom";
+import type { Thumbnail } from "../numbers/heads";
 
 const ROUND = 4; // pixels, as the corners of a tile
 
-export class Sheet {
+export class ThumbnailCanvas {
   readonly element = h("canvas", { class: "sheet", "aria-hidden": "true" }) as HTMLCanvasElement;
   private readonly maps: HTMLCanvasElement;
-  private readonly places: { thumb: Thumb; x: number; y: number }[] = [];
+  private readonly places: { thumb: Thumbnail; x: number; y: number }[] = [];
   private tiles: HTMLElement[] = [];
 
   /** The maps of all rows, a pixel for each cell, side by side. */
-  constructor(rows: Thumb[][], colours: Colours) {
+  constructor(rows: Thumbnail[][], colours: Colours) {
     const wide = Math.max(...rows.map((row) => row.reduce((sum, { width }) => sum + width, 0)));
     const high = rows.reduce((sum, row) => sum + Math.max(...row.map(({ height }) => height)), 0);
     const image = new ImageData(wide, high);
@@ -20,7 +20,7 @@ export class Sheet {
     for (const row of rows) {
       let x = 0;
       for (const thumb of row) {
-        painted(image, thumb.shades, thumb.width, colours.weights, x, y);
+        paintInto(image, thumb.shades, thumb.width, colours.weights, x, y);
         this.places.push({ thumb, x, y });
         x += thumb.width;
       }
@@ -43,7 +43,7 @@ export class Sheet {
     const wide = Math.max(...boxes.map(([left, , width]) => left + width));
     const high = Math.max(...boxes.map(([, top, , height]) => top + height));
     if (!(wide > 0)) return; // not shown
-    const context = sized(this.element, wide, high);
+    const context = resizeCanvas(this.element, wide, high);
     context.imageSmoothingEnabled = false;
     context.beginPath();
     for (const box of boxes) context.roundRect(...box, ROUND);
