@@ -3,24 +3,20 @@ import { colours } from "./colours";
 import { h, set } from "./dom";
 import { Findings } from "./findings";
 import type { SceneHeader } from "./scene-header";
+import { KINDS } from "./generated/kinds";
 import { changesForKey } from "./keyboard";
 import type { RequestWindow, View, ViewProps } from "./view";
 import { requiredBlobs } from "./numbers/required-blobs";
 import { CannotDraw } from "./cannot-draw";
 import { Scene, type Blobs } from "./scene";
 import { Search } from "./search";
-import { CHOICES, fromHash, toHash, DEFAULT_STATE, type Language, type State, type Theme } from "./state";
+import { fromHash, toHash, DEFAULT_STATE, type Language, type State, type Theme } from "./state";
 import style from "./style.css";
 import { say, setSentences, type Sentences } from "./text";
 import { Tooltip } from "./tooltip";
 import { Toolbar } from "./toolbar";
 import { valid, views } from "./valid-state";
-import { CompareView } from "./views/compare";
-import { FlowView } from "./views/flow";
-import { HeadsView } from "./views/heads";
-import { HeatmapView } from "./views/heatmap";
-import { OverlayView } from "./views/overlay";
-import { HighlightView } from "./views/highlight";
+import { createView } from "./views/registry";
 
 export interface Header {
   scene: SceneHeader;
@@ -38,15 +34,6 @@ export interface Options {
 }
 
 const MOST_TITLE = 90;
-
-const DRAWINGS: Record<State["view"], () => View> = {
-  heads: () => new HeadsView(),
-  heatmap: () => new HeatmapView(),
-  highlight: () => new HighlightView(),
-  flow: () => new FlowView(),
-  overlay: () => new OverlayView(),
-  compare: () => new CompareView(),
-};
 
 export class App {
   readonly scene: Scene;
@@ -196,7 +183,7 @@ export class App {
 
   private draw(props: ViewProps): void {
     const { view } = props.state;
-    const drawing = this.drawings.get(view) ?? DRAWINGS[view]();
+    const drawing = this.drawings.get(view) ?? createView(view);
     this.drawings.set(view, drawing);
     if (this.stage.firstChild !== drawing.element) this.stage.replaceChildren(drawing.element);
     this.tooltip.hide();
@@ -279,7 +266,7 @@ export class App {
   private openHelp(): void {
     const { language } = this;
     const more = [say("help.more", language), ...(this.findings ? [say("help.findings", language)] : [])];
-    const keys = [say("help.keys", language, { views: CHOICES.view.length }), ...more].join(" ");
+    const keys = [say("help.keys", language, { views: KINDS.length }), ...more].join(" ");
     const parts = keys.split(/(?<=[.。]) */).filter((part) => part.length > 0);
     const close = h("button", { type: "button" }, [say("control.close", language)], { click: () => this.help.close() });
     this.help.replaceChildren(

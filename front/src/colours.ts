@@ -1,7 +1,10 @@
 /**
- * Colour maps in even steps of lightness in OKLab (Ottosson 2020), so that they read without hue,
- * for colour-blind eyes and in print.
+ * Colour maps, and painting with them.
+ *
+ * Their stops are those of figures and of the terminal, written once in src/regard/views/colours.json. Colours between
+ * two stops are interpolated in OKLab (Ottosson 2020), where equal steps look equally large.
  */
+import stopsOf from "./generated/colours.json";
 import type { Theme } from "./state";
 
 type Lab = [number, number, number];
@@ -14,11 +17,13 @@ export interface Colours {
   head(head: number): string;
 }
 
-function lch(lightness: number, chroma: number, hue: number): Lab {
+/** A colour of OKLCH in OKLab: the same, with hue as an angle. */
+function toLab(lightness: number, chroma: number, hue: number): Lab {
   const angle = (hue * Math.PI) / 180;
   return [lightness, chroma * Math.cos(angle), chroma * Math.sin(angle)];
 }
 
+/** OKLab to sRGB of 8 bits, with the matrices of Ottosson 2020. */
 function toRgb([lightness, a, b]: Lab): Lab {
   const long = (lightness + 0.3963377774 * a + 0.2158037573 * b) ** 3;
   const middle = (lightness - 0.1055613458 * a - 0.0638541728 * b) ** 3;
@@ -41,69 +46,43 @@ function bits(colour: Lab): number {
   return ((255 << 24) | (blue << 16) | (green << 8) | red) >>> 0;
 }
 
-/** Lightness, chroma and hue in OKLCH; the same stops as those of figures and of the terminal. */
-type Stops = [at: number, lightness: number, chroma: number, hue: number][];
+/** Lightness, chroma and hue in OKLCH at places from 0 to 1. */
+type Stops = number[][];
 
-const STEPS = 257; // an odd number, so that one lies in the middle
+const STEPS = 257; // an odd number, so that one step lies exactly in the middle
 
-const WEIGHTS: Record<Theme, Stops> = {
-  light: [
-    [0, 0.99, 0.005, 220], [0.25, 0.81, 0.085, 222], [0.5, 0.63, 0.13, 240], [0.75, 0.45, 0.15, 260], [1, 0.27, 0.12, 275],
-  ],
-  dark: [
-    [0, 0.21, 0.03, 265], [0.25, 0.4, 0.11, 262], [0.5, 0.59, 0.12, 230], [0.75, 0.78, 0.12, 185], [1, 0.97, 0.09, 105],
-  ],
-};
-
-// blue and orange part for every kind of eye
-const DIFFERENCES: Record<Theme, Stops> = {
-  light: [
-    [0, 0.4, 0.14, 258], [0.25, 0.69, 0.09, 258], [0.5, 0.98, 0, 258], [0.5, 0.98, 0, 48], [0.75, 0.725, 0.09, 48], [1, 0.47, 0.13, 48],
-  ],
-  dark: [
-    [0, 0.8, 0.14, 258], [0.25, 0.52, 0.09, 258], [0.5, 0.24, 0, 258], [0.5, 0.24, 0, 48], [0.75, 0.48, 0.09, 48], [1, 0.72, 0.13, 48],
-  ],
-};
-
-const HEADS: Record<Theme, string[]> = {
-  light: [
-    "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#56b4e9", "#882255", "#44aa99", "#332288", "#999933", "#aa4499", "#117733",
-  ],
-  dark: [
-    "#4ea6e0", "#f0803c", "#2cc79b", "#e39cc3", "#dcb040", "#9bd3f5", "#d06a98", "#7fd0c2", "#9a8ff0", "#c4c466", "#cf7fcf", "#6cc07c",
-  ],
-};
-
-function between(stops: Stops, at: number): Lab {
-  const next = Math.max(1, stops.findIndex(([place]) => place >= at));
-  const [one, two] = [stops[next - 1]!, stops[next]!];
-  const share = two[0] === one[0] ? 0 : (at - one[0]) / (two[0] - one[0]);
-  const [from, to] = [lch(one[1], one[2], one[3]), lch(two[1], two[2], two[3])];
+/** The colour at a place from 0 to 1, between the two stops around it. */
+function interpolate(stops: Stops, at: number): Lab {
+  const next = Math.max(1, stops.findIndex(([place]) => place! >= at));
+  const [start, lightness, chroma, hue] = stops[next - 1] as [number, number, number, number];
+  const [stop, ...last] = stops[next] as [number, number, number, number];
+  const share = stop === start ? 0 : (at - start) / (stop - start);
+  const [from, to] = [toLab(lightness, chroma, hue), toLab(...last)];
   return from.map((part, axis) => part + share * (to[axis]! - part)) as Lab;
 }
 
-/** The colours between stops, in equal steps of lightness. */
+/** The colours of a map in 257 steps, as the 32 bits of a canvas pixel. */
 export function table(stops: Stops): Uint32Array {
-  return Uint32Array.from({ length: STEPS }, (_, step) => bits(between(stops, step / (STEPS - 1))));
+  return Uint32Array.from({ length: STEPS }, (_, step) => bits(interpolate(stops, step / (STEPS - 1))));
 }
 
-const made = new Map<Theme, Colours>();
+const byTheme = new Map<Theme, Colours>();
 
 export function colours(theme: Theme): Colours {
-  let found = made.get(theme);
-  if (!found) {
-    const heads = HEADS[theme];
-    let differences: Uint32Array | undefined; // the first picture needs none
-    found = {
-      weights: table(WEIGHTS[theme]),
+  let cached = byTheme.get(theme);
+  if (!cached) {
+    const heads = stopsOf.heads[theme];
+    let differences: Uint32Array | undefined; // made when first used: the first picture needs none
+    cached = {
+      weights: table(stopsOf.weights[theme]),
       get differences() {
-        return (differences ??= table(DIFFERENCES[theme]));
+        return (differences ??= table(stopsOf.differences[theme]));
       },
       head: (head) => heads[head % heads.length]!,
     };
-    made.set(theme, found);
+    byTheme.set(theme, cached);
   }
-  return found;
+  return cached;
 }
 
 export function css(colour: number): string {

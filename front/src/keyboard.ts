@@ -1,6 +1,7 @@
 /** Keys: arrows through layers and heads, and one key for each thing that is often done. */
 import { rowLabelSource } from "./captions";
 import { stepFinding } from "./findings";
+import { KINDS } from "./generated/kinds";
 import type { ViewProps } from "./view";
 import { rowLabels } from "./numbers/labelled-map";
 import type { Site } from "./scene";
@@ -52,13 +53,14 @@ export function changesForKey(key: string, props: ViewProps, actions: KeyActions
       actions.close();
       return state.place === null ? {} : { place: null };
     default:
-      return view(key, actions);
+      return viewOfKey(key, actions);
   }
 }
 
-function view(key: string, actions: KeyActions): Partial<State> | null {
-  const found = /^[1-6]$/.test(key) ? CHOICES.view[Number(key) - 1] : undefined;
-  return found && actions.views().includes(found) ? { view: found } : null;
+/** The view that a digit opens, if this scene has something for it. */
+function viewOfKey(key: string, actions: KeyActions): Partial<State> | null {
+  const kind = KINDS.find((each) => each.key === key);
+  return kind && actions.views().includes(kind.name) ? { view: kind.name } : null;
 }
 
 function after<Value>(values: readonly Value[], value: Value): Value {

@@ -1,7 +1,14 @@
-/** What is being looked at: as JSON and as the hash of the address (FORMAT.md, section 6). */
+/**
+ * The state: everything that decides which picture is shown, such as the view, the site, the head and what is hidden.
+ *
+ * It travels as JSON (header of a page, widget of a notebook) and as the hash of the page's address, so that a link opens
+ * the same picture: { view: "heatmap", site: "h.5", head: 3 } is `#view=heatmap&site=h.5&head=3`. FORMAT.md, section 6,
+ * lists the keys; `regard.views.state` is its twin in Python.
+ */
+import { KINDS } from "./generated/kinds";
 
 export const CHOICES = {
-  view: ["heads", "heatmap", "highlight", "flow", "overlay", "compare"],
+  view: KINDS.map(({ name }) => name),
   axis: ["row", "column"],
   span: ["layers", "all", "time"],
   depth: ["head", "layer", "all"],
@@ -12,7 +19,7 @@ export const CHOICES = {
   theme: ["light", "dark"],
 } as const;
 
-export type ViewKind = (typeof CHOICES.view)[number];
+export type ViewKind = (typeof KINDS)[number]["name"];
 export type AxisName = (typeof CHOICES.axis)[number];
 export type Span = (typeof CHOICES.span)[number];
 export type Depth = (typeof CHOICES.depth)[number];
@@ -25,7 +32,7 @@ export type Hidden = "first" | "special";
 
 export const HIDEABLE: readonly Hidden[] = ["first", "special"];
 
-/** The trace, site and head that another is compared with. */
+/** One map: the trace, site and head that another map is compared with. */
 export interface Place {
   trace: number;
   site: string | null;
@@ -80,38 +87,40 @@ const NULLABLE: readonly Key[] = [
   "site", "head", "heads", "place", "label", "threshold", "other", "finding", "language", "theme",
 ];
 
-export function toHash(state: State, usual: State = DEFAULT_STATE): string {
+/** The hash of a state: its values that differ from those of `initial`. */
+export function toHash(state: State, initial: State = DEFAULT_STATE): string {
   const parts: string[] = [];
   for (const key of KEYS) {
-    const value = spelled(state[key]);
-    const same = value === spelled(usual[key]) && (state[key] === null) === (usual[key] === null);
+    const value = hashValue(state[key]);
+    const same = value === hashValue(initial[key]) && (state[key] === null) === (initial[key] === null);
     if (!same) parts.push(`${key}=${encodeURIComponent(value)}`);
   }
   return "#" + parts.join("&");
 }
 
-function spelled(value: State[Key]): string {
+function hashValue(value: State[Key]): string {
   if (value === null) return "";
   if (Array.isArray(value)) return value.join(",");
   if (typeof value === "object") return `${value.trace},${value.head ?? ""},${value.site ?? ""}`;
   return String(value);
 }
 
-/** The state that a hash says; what cannot be read stays as usual. */
-export function fromHash(text: string, usual: State = DEFAULT_STATE): State {
-  const state = { ...usual };
+/** The state of a hash; values that are missing or cannot be read stay as in `initial`. */
+export function fromHash(text: string, initial: State = DEFAULT_STATE): State {
+  const state = { ...initial };
   for (const part of text.replace(/^#/, "").split("&")) {
     const cut = part.indexOf("=");
     const key = (cut < 0 ? part : part.slice(0, cut)) as Key;
     if (!KEYS.includes(key)) continue;
-    const value = unescaped(cut < 0 ? "" : part.slice(cut + 1));
-    const found = value === null ? undefined : readPart(key, value);
-    if (found !== undefined) Object.assign(state, { [key]: found });
+    const value = decodeHashValue(cut < 0 ? "" : part.slice(cut + 1));
+    const parsed = value === null ? undefined : parseValue(key, value);
+    if (parsed !== undefined) Object.assign(state, { [key]: parsed });
   }
   return state;
 }
 
-function unescaped(value: string): string | null {
+/** The text without percent-encoding; null if the encoding is broken. */
+function decodeHashValue(value: string): string | null {
   try {
     return decodeURIComponent(value);
   } catch {
@@ -119,44 +128,45 @@ function unescaped(value: string): string | null {
   }
 }
 
-/** A part of the state; undefined if it cannot be read. */
-function readPart(key: Key, value: string): unknown {
-  if (key === "hide") return readHidden(value);
+/** The value of one key of the state; undefined if it cannot be read. */
+function parseValue(key: Key, value: string): unknown {
+  if (key === "hide") return parseHidden(value);
   if (value === "") return NULLABLE.includes(key) ? null : undefined;
   if (key in CHOICES) {
     const known: readonly string[] = CHOICES[key as keyof typeof CHOICES];
     return known.includes(value) ? value : undefined;
   }
   if (key === "site") return value;
-  if (key === "other") return readOther(value);
-  if (key === "heads") return readHeads(value);
+  if (key === "other") return parseOther(value);
+  if (key === "heads") return parseHeads(value);
   if (key === "threshold") {
     const number = Number(value);
     return number >= 0 && number <= 1 ? number : undefined;
   }
-  return readCount(value);
+  return parseCount(value);
 }
 
-function readCount(value: string): number | undefined {
+function parseCount(value: string): number | undefined {
   return /^\s*\d+\s*$/.test(value) ? Number(value) : undefined;
 }
 
-function readHidden(value: string): Hidden[] | undefined {
+function parseHidden(value: string): Hidden[] | undefined {
   const parts = value === "" ? [] : value.split(",");
   if (!parts.every((part) => (HIDEABLE as readonly string[]).includes(part))) return undefined;
-  return HIDEABLE.filter((each) => parts.includes(each));
+  return HIDEABLE.filter((name) => parts.includes(name));
 }
 
-function readHeads(value: string): number[] | undefined {
-  const heads = value.split(",").map(readCount);
+function parseHeads(value: string): number[] | undefined {
+  const heads = value.split(",").map(parseCount);
   if (heads.some((head) => head === undefined)) return undefined;
   return [...new Set(heads as number[])].sort((one, two) => one - two);
 }
 
-function readOther(value: string): Place | undefined {
+/** "trace,head,site", where a site name may hold commas itself. */
+function parseOther(value: string): Place | undefined {
   const [trace, head, ...site] = value.split(",");
-  const index = readCount(trace ?? "");
-  const number = head === "" ? null : readCount(head ?? "");
+  const index = parseCount(trace ?? "");
+  const number = head === "" ? null : parseCount(head ?? "");
   if (index === undefined || number === undefined || !site.length) return undefined;
   return { trace: index, head: number, site: site.join(",") || null };
 }

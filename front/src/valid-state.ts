@@ -1,11 +1,12 @@
 /** States that a scene can show: an address may ask for what is not there. */
 import type { Scene } from "./scene";
-import { CHOICES, type State } from "./state";
+import { KINDS } from "./generated/kinds";
+import type { State } from "./state";
 
 /** The views that a scene has something for. */
 export function views(scene: Scene): readonly State["view"][] {
   const hasGrid = scene.traces.some((sceneTrace) => sceneTrace.sites.some((site) => sceneTrace.stream(site.columns).grid));
-  return CHOICES.view.filter((view) => view !== "overlay" || hasGrid);
+  return KINDS.filter(({ needsImage }) => !needsImage || hasGrid).map(({ name }) => name);
 }
 
 export function valid(scene: Scene, state: State): State {
