@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from regard.errors import FileError
-from regard.studies import Sentence, read_sentences
-from regard.studies.sentence_pairs import spaces
+from regard.studies import SentencePair, read_sentence_pairs
+from regard.studies.sentence_pairs import spaces_before
 
 
 def written(folder: Path, name: str, text: str) -> Path:
@@ -25,16 +25,16 @@ def written(folder: Path, name: str, text: str) -> Path:
     ],
 )
 def test_marks_stick_to_their_words(words: str, text: str) -> None:
-    assert Sentence(tuple(words.split()), ()).text(0) == text
+    assert SentencePair(tuple(words.split()), ()).text(0) == text
 
 
 def test_words_without_spaces_are_written_one_after_the_other() -> None:
-    assert spaces(["我", "爱", "你", "。"], False) == ["", "", "", ""]
+    assert spaces_before(["我", "爱", "你", "。"], False) == ["", "", "", ""]
 
 
 def test_columns_of_words_and_links_are_read(tmp_path: Path) -> None:
     path = written(tmp_path, "a.tsv", "I love you .\t我 爱 你 。\t0-0 1-1 2p2\nYes .\t是 。\t0-0\n")
-    first, second = read_sentences(path)
+    first, second = read_sentence_pairs(path)
     assert (first.text(0), first.text(1)) == ("I love you.", "我爱你。")
     assert first.gold is not None
     assert (sorted(first.gold.sure), len(first.gold.possible)) == ([(0, 0), (1, 1)], 3)
@@ -44,7 +44,7 @@ def test_columns_of_words_and_links_are_read(tmp_path: Path) -> None:
 def test_links_beside_words_count_from_one_and_go_the_other_way(tmp_path: Path) -> None:
     words = written(tmp_path, "a.src-tgt", "我 爱 你 ||| i really love you\n")
     links = written(tmp_path, "a.gold", "1-1 2-3 3p4\n")
-    (found,) = read_sentences(links, words, first=1, reverse=True)
+    (found,) = read_sentence_pairs(links, words, first=1, reverse=True)
     assert (found.source, found.target) == (("i", "really", "love", "you"), ("我", "爱", "你"))
     assert found.gold is not None
     assert sorted(found.gold.possible) == [(0, 0), (2, 1), (3, 2)]
@@ -68,9 +68,9 @@ def test_a_file_that_is_wrong_is_told_where(
     path = written(tmp_path, "links", links)
     other = None if words is None else written(tmp_path, "words", words)
     with pytest.raises(FileError, match=message):
-        read_sentences(path, other)
+        read_sentence_pairs(path, other)
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(FileError, match=r"cannot read '.*gone\.tsv': No such file"):
-        read_sentences(tmp_path / "gone.tsv")
+        read_sentence_pairs(tmp_path / "gone.tsv")

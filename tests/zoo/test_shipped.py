@@ -6,7 +6,7 @@ import torch
 import regard
 from regard.models import from_pretrained, shipped_models
 from regard.models.checkpoints.locations import ZOO
-from regard.studies import Sentence, aligned
+from regard.studies import SentencePair, word_attention
 
 MOST = 12_000_000  # bytes of one model
 ALL = 30_000_000  # and of all together
@@ -60,8 +60,8 @@ def test_eight_bits_say_the_same():
 
 
 def test_words_are_aligned_along_a_reference(translator):
-    sentence = Sentence(("I", "love", "you", "."), ("我", "爱", "你", "。"))
-    (weights,) = aligned(translator, translator.tokenizer, [sentence])
+    sentence = SentencePair(("I", "love", "you", "."), ("我", "爱", "你", "。"))
+    (weights,) = word_attention(translator, translator.tokenizer, [sentence])
     assert weights.shape == (4, 4)
     assert torch.equal(weights.argmax(dim=1)[1:3], torch.tensor([1, 2]))
 

@@ -1,4 +1,4 @@
-"""Where a translator looks for each word of a reference that it is made to write."""
+"""Word alignment by attention: where a translator attends while it is made to write a reference."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -11,23 +11,24 @@ from torch import Tensor, nn
 
 from regard.errors import InputError
 from regard.measures import GoldLinks, LinkAgreement, agreement, argmax_links, merge_pieces
-from regard.studies.sentence_pairs import Sentence, spaces
+from regard.studies.sentence_pairs import SentencePair, spaces_before
 from regard.tracing import capture
 from regard.types import AttentionMap, Tokens, Trace
 
-TOGETHER = 16  # pairs that are run at a time
-_BYTE = re.compile(r"<0x[0-9A-F]{2}>")  # a piece of a character that the vocabulary has not
+PAIRS_AT_ONCE = 16  # pairs that run as one batch
+_BYTE = re.compile(r"<0x[0-9A-F]{2}>")  # a piece of a character that the vocabulary lacks
+_NO_CROSS_ATTENTION = "this model has no attention from target to source; aligning words needs one"
 
 Weights = Float[Tensor, "target source"]
 
 
 @dataclass(frozen=True)
-class Alignment:
-    """How well a model's attention agrees with links drawn by hand, and beside what.
+class AlignmentResult:
+    """How well a model's attention agrees with links drawn by hand.
 
-    `peaks` is the share of linked target words whose largest weight is on a word of theirs,
-    `diagonal` the agreement of the baseline that looks at nothing, `unknown` the share of source
-    and target words that the vocabulary cannot spell in pieces of its own.
+    `peaks` is the share of linked target words whose largest weight is on a word that they are
+    linked to, `diagonal` the agreement of a baseline that ignores the words, `unknown` the shares
+    of source and target words that the vocabulary cannot spell in pieces of its own.
     """
 
     sentences: int
@@ -37,159 +38,165 @@ class Alignment:
     unknown: tuple[float, float]
 
 
-def align(
+def evaluate_alignment(
     model: nn.Module,
     tokenizer: Any,
-    sentences: Sequence[Sentence],
+    sentences: Sequence[SentencePair],
     *,
     site: str | None = None,
-    told: Callable[[int], None] = lambda done: None,
-) -> Alignment:
-    """The agreement of a model with the gold links of sentences; `told` hears how many are done."""
-    gold = _links(sentences)
-    found = []
-    for weights in aligned(model, tokenizer, sentences, site=site):
-        found.append(weights)
-        told(len(found))
-    return Alignment(
-        len(found),
-        agreement(map(argmax_links, found), gold),
-        peaks(found, gold),
-        agreement((argmax_links(diagonal(each)) for each in sentences), gold),
+    on_progress: Callable[[int], None] = lambda done: None,
+) -> AlignmentResult:
+    """The agreement of a model's attention with the gold links of sentence pairs.
+
+    `on_progress(done)` is called after each pair; `site` is chosen as in `word_attention`.
+    """
+    gold = _gold_links(sentences)
+    weights = []
+    for of_pair in word_attention(model, tokenizer, sentences, site=site):
+        weights.append(of_pair)
+        on_progress(len(weights))
+    return AlignmentResult(
+        len(weights),
+        agreement(map(argmax_links, weights), gold),
+        peak_accuracy(weights, gold),
+        agreement((argmax_links(diagonal_baseline(pair)) for pair in sentences), gold),
         (
-            unknown_share(getattr(tokenizer, "source", tokenizer), _words(sentences, 0)),
-            unknown_share(getattr(tokenizer, "target", tokenizer), _words(sentences, 1)),
+            unknown_word_share(getattr(tokenizer, "source", tokenizer), _words(sentences, 0)),
+            unknown_word_share(getattr(tokenizer, "target", tokenizer), _words(sentences, 1)),
         ),
     )
 
 
-def aligned(
+def word_attention(
     model: nn.Module,
     tokenizer: Any,
-    sentences: Sequence[Sentence],
+    sentences: Sequence[SentencePair],
     *,
     site: str | None = None,
 ) -> Iterator[Weights]:
     """The weights between words of each pair while the model is made to write the reference.
 
-    They are the mean over the heads of one cross-attention `site`; if none is named, of the layer
+    They are the mean over the heads of one cross-attention `site`; without a name, of the layer
     that the model's config names as its `alignment_layer`, else of the last.
     """
     layer = getattr(getattr(model, "config", None), "alignment_layer", None)
-    for sentence, trace in _traced(model, tokenizer, sentences):
+    for sentence, trace in _capture_pairs(model, tokenizer, sentences):
         yield word_weights(trace, sentence, layer if site is None else site)
 
 
-def layer_alignments(
-    model: nn.Module, tokenizer: Any, sentences: Sequence[Sentence]
+def alignment_by_layer(
+    model: nn.Module, tokenizer: Any, sentences: Sequence[SentencePair]
 ) -> list[tuple[float, LinkAgreement]]:
-    """For each cross-attention layer the share of right peaks, and the agreement with the links."""
-    gold, found = _links(sentences), list[list[Tensor]]()
-    for sentence, trace in _traced(model, tokenizer, sentences):
-        found.append([word_weights(trace, sentence, site) for site in cross_sites(trace)])
-    layers = list(zip(*found, strict=True))
+    """The peak accuracy and the agreement with gold links of each cross-attention layer."""
+    gold, weights = _gold_links(sentences), list[list[Tensor]]()
+    for sentence, trace in _capture_pairs(model, tokenizer, sentences):
+        weights.append([word_weights(trace, sentence, site) for site in cross_sites(trace)])
+    layers = list(zip(*weights, strict=True))
     if not layers:
-        raise InputError(_BLIND)
-    return [(peaks(each, gold), agreement(map(argmax_links, each), gold)) for each in layers]
+        raise InputError(_NO_CROSS_ATTENTION)
+    return [
+        (peak_accuracy(layer, gold), agreement(map(argmax_links, layer), gold)) for layer in layers
+    ]
 
 
-def alignment_layer(
+def find_alignment_layer(
     model: nn.Module,
     tokenizer: Any,
-    sentences: Sequence[Sentence],
+    sentences: Sequence[SentencePair],
     *,
     by: Literal["peaks", "error rate"] = "peaks",
 ) -> int:
-    """The cross-attention layer that agrees best with gold links: what a config may name.
+    """The cross-attention layer that agrees best with gold links; of equals the last.
 
-    Choose it on pairs that the model is not judged by. Of equals it is the last.
+    It is what a config names as `alignment_layer`. Choose it on pairs that the model is not
+    evaluated on.
     """
-    found = layer_alignments(model, tokenizer, sentences)
-    good = [right if by == "peaks" else -links.error_rate for right, links in found]
-    return max(range(len(good)), key=lambda layer: (good[layer], layer))
+    layers = alignment_by_layer(model, tokenizer, sentences)
+    quality = [accuracy if by == "peaks" else -links.error_rate for accuracy, links in layers]
+    return max(range(len(quality)), key=lambda layer: (quality[layer], layer))
 
 
-def word_weights(trace: Trace, sentence: Sentence, site: str | int | None = None) -> Weights:
-    """The head mean of a cross map, merged to the words of the sentence.
+def word_weights(trace: Trace, sentence: SentencePair, site: str | int | None = None) -> Weights:
+    """The head mean of a cross map, with pieces merged to the words of the sentence pair.
 
-    `site` is its name, or its number among the cross maps; the last if it is None.
+    `site` is the map's name, or its number among the cross maps; the last if it is None.
     """
-    found = _cross(trace, site)
-    produced = found.rows if found.produced is None else found.produced
-    rows = word_of_pieces(trace.tokens(produced), sentence.target, sentence.spaced[1])
-    columns = word_of_pieces(trace.tokens(found.columns), sentence.source, sentence.spaced[0])
-    merged_words = merge_pieces(found.weights().mean(dim=0), rows, columns)
-    # words at the end that no piece covers have rows and columns of zeros
-    whole = merged_words.new_zeros(len(sentence.target), len(sentence.source))
-    whole[: merged_words.shape[0], : merged_words.shape[1]] = merged_words
-    return whole
+    cross = _cross_map(trace, site)
+    produced = cross.rows if cross.produced is None else cross.produced
+    rows = words_of_pieces(trace.tokens(produced), sentence.target, sentence.spaced[1])
+    columns = words_of_pieces(trace.tokens(cross.columns), sentence.source, sentence.spaced[0])
+    merged = merge_pieces(cross.weights().mean(dim=0), rows, columns)
+    # words at the end that no piece covers get rows and columns of zeros
+    padded = merged.new_zeros(len(sentence.target), len(sentence.source))
+    padded[: merged.shape[0], : merged.shape[1]] = merged
+    return padded
 
 
-def word_of_pieces(tokens: Tokens, words: Sequence[str], spaced: bool) -> list[int | None]:
-    """The word that each piece lies in, by the characters that it covers; None for none."""
+def words_of_pieces(tokens: Tokens, words: Sequence[str], spaced: bool) -> list[int | None]:
+    """The number of the word that each piece lies in, by its characters; None for no word."""
     if tokens.offsets is None:
         raise InputError(
             "aligning words needs a tokenizer that tells which characters a piece covers; "
             "use a fast one"
         )
-    owner: list[int | None] = []
-    for number, (gap, word) in enumerate(zip(spaces(words, spaced), words, strict=True)):
-        owner += [None] * len(gap) + [number] * len(word)
+    word_at: list[int | None] = []  # the word of each character of the sentence
+    for number, (gap, word) in enumerate(zip(spaces_before(words, spaced), words, strict=True)):
+        word_at += [None] * len(gap) + [number] * len(word)
     special = tokens.special or (False,) * len(tokens)
     return [
-        None if marked else next((each for each in owner[start:stop] if each is not None), None)
+        None if marked else next((each for each in word_at[start:stop] if each is not None), None)
         for (start, stop), marked in zip(tokens.offsets, special, strict=True)
     ]
 
 
 def cross_sites(trace: Trace) -> list[str]:
-    """The sites from target to source, in the order in which they ran."""
-    return [each.site for each in trace.of("cross")]
+    """The sites that attend from target to source, in the order in which they ran."""
+    return [attention_map.site for attention_map in trace.of("cross")]
 
 
-def diagonal(sentence: Sentence) -> Weights:
-    """The baseline that looks at nothing: each target word at the source word of its place."""
+def diagonal_baseline(sentence: SentencePair) -> Weights:
+    """Weights that ignore the words: each target word attends to the source word of its place."""
     rows, columns = len(sentence.target), len(sentence.source)
     place = (torch.arange(rows) * columns) // max(1, rows)
     return torch.nn.functional.one_hot(place, columns).float()
 
 
-def peaks(weights: Iterable[Tensor], gold: Iterable[GoldLinks]) -> float:
-    """The share of linked target words whose largest weight is on a word of theirs."""
+def peak_accuracy(weights: Iterable[Tensor], gold: Iterable[GoldLinks]) -> float:
+    """The share of linked target words whose largest weight is on a word they are linked to."""
     right = total = 0
-    for found, links in zip(weights, gold, strict=True):
-        wanted: dict[int, set[int]] = {}
+    for of_pair, links in zip(weights, gold, strict=True):
+        linked: dict[int, set[int]] = {}
         for source, target in links.possible:
-            wanted.setdefault(target, set()).add(source)
-        total += len(wanted)
-        right += sum(int(found[target].argmax()) in sources for target, sources in wanted.items())
+            linked.setdefault(target, set()).add(source)
+        total += len(linked)
+        right += sum(int(of_pair[target].argmax()) in words for target, words in linked.items())
     if not total:
         raise InputError("expected at least one linked word, got none")
     return right / total
 
 
-def unknown_share(tokenizer: Any, words: Sequence[str]) -> float:
-    """The share of words of which a piece is unknown, or is a byte for want of the character."""
+def unknown_word_share(tokenizer: Any, words: Sequence[str]) -> float:
+    """The share of words with a piece that is unknown, or a byte of a missing character."""
     unknown = getattr(tokenizer, "unk_token", None)
-    found = sum(
+    count = sum(
         any(piece == unknown or _BYTE.fullmatch(piece) for piece in tokenizer.tokenize(word))
         for word in words
     )
-    return found / max(1, len(words))
+    return count / max(1, len(words))
 
 
-def _traced(
-    model: nn.Module, tokenizer: Any, sentences: Sequence[Sentence]
-) -> Iterator[tuple[Sentence, Trace]]:
-    for start in range(0, len(sentences), TOGETHER):
-        some = sentences[start : start + TOGETHER]
-        sources, targets = ([each.text(side) for each in some] for side in (0, 1))
+def _capture_pairs(
+    model: nn.Module, tokenizer: Any, sentences: Sequence[SentencePair]
+) -> Iterator[tuple[SentencePair, Trace]]:
+    for start in range(0, len(sentences), PAIRS_AT_ONCE):
+        batch = sentences[start : start + PAIRS_AT_ONCE]
+        sources, targets = ([pair.text(side) for pair in batch] for side in (0, 1))
         traces = capture(model, tokenizer, sources, target=targets, keep="windows", atlas=0)
-        yield from zip(some, traces, strict=True)
+        yield from zip(batch, traces, strict=True)
 
 
-def _links(sentences: Sequence[Sentence]) -> list[GoldLinks]:
-    gold = [each.gold for each in sentences if each.gold is not None]
+def _gold_links(sentences: Sequence[SentencePair]) -> list[GoldLinks]:
+    gold = [pair.gold for pair in sentences if pair.gold is not None]
     if not gold or len(gold) < len(sentences):
         raise InputError(
             f"expected sentences with gold links, got {len(gold)} of {len(sentences)} with them"
@@ -197,22 +204,19 @@ def _links(sentences: Sequence[Sentence]) -> list[GoldLinks]:
     return gold
 
 
-def _words(sentences: Sequence[Sentence], side: int) -> list[str]:
-    return [word for each in sentences for word in (each.source, each.target)[side]]
+def _words(sentences: Sequence[SentencePair], side: int) -> list[str]:
+    return [word for pair in sentences for word in (pair.source, pair.target)[side]]
 
 
-_BLIND = "this model has no attention from target to source; aligning words needs one"
-
-
-def _cross(trace: Trace, site: str | int | None) -> AttentionMap:
+def _cross_map(trace: Trace, site: str | int | None) -> AttentionMap:
     if isinstance(site, str):
         return trace[site]
-    found = trace.of("cross")
-    if not found:
-        raise InputError(_BLIND)
-    if site is not None and not 0 <= site < len(found):
+    maps = trace.of("cross")
+    if not maps:
+        raise InputError(_NO_CROSS_ATTENTION)
+    if site is not None and not 0 <= site < len(maps):
         raise InputError(
-            f"expected an alignment_layer below {len(found)}, the cross-attention layers of this "
+            f"expected an alignment_layer below {len(maps)}, the cross-attention layers of this "
             f"model, got {site}"
         )
-    return found[-1 if site is None else site]
+    return maps[-1 if site is None else site]

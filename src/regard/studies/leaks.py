@@ -1,4 +1,4 @@
-"""What should make no difference: later tokens for what came before, and padding for anything."""
+"""Leaks: outputs that change though they should not, by later tokens or by padding in a batch."""
 
 import inspect
 from collections.abc import Mapping
@@ -15,24 +15,24 @@ from regard.attribution.objectives import output_rows
 from regard.errors import InputError
 from regard.tracing.inputs.example import Prepared, forward, prepare
 
-Rows = Float[Tensor, " row"]
+RowChanges = Float[Tensor, " row"]
 
 
 @dataclass(frozen=True, eq=False)
 class Leak:
-    """How far an output changed that should have stayed, relative to its spread.
+    """How much an output changed that should have stayed the same.
 
-    `largest` is the largest change of any number of the output over `scale`, the standard
-    deviation of all of them, `row` where it is, `change` what was changed there: the first of the
-    tokens that were exchanged, or how many were padded. `rows` has the largest of each row; 0
-    where nothing could be compared.
+    `largest` is the largest change of any number of the output, divided by `scale`, the standard
+    deviation of all of them. `row` is the row where it is, `change` what was changed then: the
+    position of the first replaced token, or the number of padding tokens. `rows` has the largest
+    change of each row; 0 where nothing could be compared.
     """
 
     largest: float
     row: int
     change: int
     scale: float
-    rows: Rows
+    rows: RowChanges
 
 
 def causal_leak(
@@ -46,13 +46,14 @@ def causal_leak(
 ) -> Leak:
     """How much later tokens change the outputs of earlier ones: exactly 0 if the model is causal.
 
-    From each of some places on, the tokens are exchanged for others that are drawn at random, and
-    the rows before are compared. Of an encoder-decoder they are the decoder's. A model that looks
-    both ways, as an encoder does, has a large one: whether it should is for the caller to know.
+    At each of up to `cuts` positions, all tokens from there on are replaced by random ones, and the
+    rows before are compared. Of an encoder-decoder the decoder's tokens are replaced. A model that
+    attends in both directions, such as an encoder, has a large leak; the caller has to know whether
+    it should.
 
     >>> import torch
     >>> from regard.models import Transformer
-    >>> from regard.studies.leaks import causal_leak
+    >>> from regard.studies import causal_leak
     >>> settings = {"vocab": 101, "d_model": 12, "layers": 1, "heads": 3, "d_ff": 17}
     >>> inputs = {"input_ids": torch.tensor([[5, 6, 7, 8]])}
     >>> causal_leak(Transformer(kind="decoder", **settings), None, inputs).largest
@@ -65,17 +66,18 @@ def causal_leak(
             "expected at least two tokens, of which the later are exchanged, got "
             f"{', '.join(example.arguments)}"
         )
-    given: Tensor = example.arguments[name]
-    count = given.shape[1]
-    whole = _rows(forward(model, example.arguments), count)
+    tokens: Tensor = example.arguments[name]
+    count = tokens.shape[1]
+    clean = _rows_of_tokens(forward(model, example.arguments), count)
     generator = torch.Generator().manual_seed(seed)
-    places = sorted({round(1 + n * (count - 2) / max(1, cuts - 1)) for n in range(cuts)})
-    found = torch.zeros(len(places), count, dtype=torch.float64)
-    for changes, cut in zip(found, places, strict=True):
-        # alone, as the whole ran: sums in another order would differ in their last bits
-        other = example.arguments | {name: _exchanged(given, cut, generator)}
-        changes[:cut] = _change(whole, _rows(forward(model, other), count))[:cut]
-    return _leak(found, places, whole)
+    positions = sorted({round(1 + n * (count - 2) / max(1, cuts - 1)) for n in range(cuts)})
+    changes = torch.zeros(len(positions), count, dtype=torch.float64)
+    for of_cut, cut in zip(changes, positions, strict=True):
+        # not as a batch: sums in another order would differ in their last bits
+        arguments = example.arguments | {name: _replace_later_tokens(tokens, cut, generator)}
+        changed = _rows_of_tokens(forward(model, arguments), count)
+        of_cut[:cut] = _largest_change(clean, changed)[:cut]
+    return _largest_leak(changes, positions, clean)
 
 
 def padding_leak(
@@ -87,16 +89,16 @@ def padding_leak(
     padding: int = 7,
     side: Literal["left", "right"] = "right",
 ) -> Leak:
-    """How much it changes an output that its text stands padded in a batch, beside a longer one.
+    """How much an output changes when its text is padded in a batch, beside a longer text.
 
-    The longer text is made of the same tokens. It is nearly 0 if the model keeps to its
-    attention_mask and its examples apart: sums may be made in another order. Of an encoder-decoder
-    the source is padded. Models without relative positions that count them from the left may need
-    position_ids where padding is on that `side`.
+    The longer text is made of the same tokens. The leak is nearly 0 if the model respects its
+    attention_mask and keeps examples apart; sums in another order may differ in the last bits. Of
+    an encoder-decoder the source is padded. Models with absolute positions may need position_ids
+    where padding is on the left `side`.
 
     >>> import torch
     >>> from regard.models import Transformer
-    >>> from regard.studies.leaks import padding_leak
+    >>> from regard.studies import padding_leak
     >>> settings = {"vocab": 101, "d_model": 12, "layers": 1, "heads": 3, "d_ff": 17}
     >>> inputs = {"input_ids": torch.tensor([[5, 6, 7, 8]])}
     >>> padding_leak(Transformer(kind="encoder", **settings), None, inputs).largest < 1e-5
@@ -105,80 +107,84 @@ def padding_leak(
     example = prepare(model, processor, inputs, target=target)
     if padding < 1:
         raise InputError(f"expected at least one token of padding, got {padding}")
-    arguments = _padded(model, processor, example, padding if side == "right" else -padding)
-    whole = output_rows(forward(model, example.arguments))[0]
-    beside = output_rows(forward(model, arguments))[0]
-    if len(beside) > len(whole):
-        beside = beside[: len(whole)] if side == "right" else beside[-len(whole) :]
-    return _leak(_change(whole, beside)[None], [padding], whole)
+    arguments = _pad_batch(model, processor, example, padding if side == "right" else -padding)
+    clean = output_rows(forward(model, example.arguments))[0]
+    padded = output_rows(forward(model, arguments))[0]
+    if len(padded) > len(clean):
+        padded = padded[: len(clean)] if side == "right" else padded[-len(clean) :]
+    return _largest_leak(_largest_change(clean, padded)[None], [padding], clean)
 
 
-def _exchanged(given: Tensor, cut: int, generator: torch.Generator) -> Tensor:
-    """What was given, with other ids, or vectors, from a place on."""
-    later = given[:, cut:]
-    if given.is_floating_point():
-        other = torch.randn(later.shape, generator=generator).to(later) * given.std()
+def _replace_later_tokens(tokens: Tensor, cut: int, generator: torch.Generator) -> Tensor:
+    """The ids or vectors with random ones from position `cut` on."""
+    later = tokens[:, cut:]
+    if tokens.is_floating_point():
+        other = torch.randn(later.shape, generator=generator).to(later) * tokens.std()
     else:
-        most = max(1, int(given.max()))  # ids up to the largest are in the vocabulary
+        most = max(1, int(tokens.max()))  # ids up to the largest are in the vocabulary
         steps = torch.randint(1, most + 1, later.shape, generator=generator).to(later)
         other = (later + steps) % (most + 1)
-    return torch.cat([given[:, :cut], other], dim=1)
+    return torch.cat([tokens[:, :cut], other], dim=1)
 
 
-def _padded(model: nn.Module, processor: Any, example: Prepared, padding: int) -> Mapping[str, Any]:
-    """A batch of two: the example padded, on its left if less than 0, and a longer one."""
+def _pad_batch(
+    model: nn.Module, processor: Any, example: Prepared, padding: int
+) -> Mapping[str, Any]:
+    """A batch of two: the padded example, on the left if `padding` < 0, and a longer one."""
     name = example.held
-    takes = "attention_mask" in inspect.signature(model.forward).parameters
-    if name is None or not (takes or "attention_mask" in example.arguments):
+    takes_mask = "attention_mask" in inspect.signature(model.forward).parameters
+    if name is None or not (takes_mask or "attention_mask" in example.arguments):
         raise InputError(
             f"{type(model).__name__} cannot be told of padding: expected a model with an "
             "attention_mask and an input of tokens"
         )
-    given: Tensor = example.arguments[name]
-    marks = torch.ones(given.shape[:2], dtype=torch.long, device=given.device)
-    arguments = {"attention_mask": marks} | example.arguments
-    filling = {name: getattr(source_tokenizer(processor), "pad_token_id", None) or 0}
-    found = {}
-    for each, value in arguments.items():
-        found[each] = value
+    tokens: Tensor = example.arguments[name]
+    mask = torch.ones(tokens.shape[:2], dtype=torch.long, device=tokens.device)
+    arguments = {"attention_mask": mask} | example.arguments
+    fill = {name: getattr(source_tokenizer(processor), "pad_token_id", None) or 0}
+    batch = {}
+    for key, value in arguments.items():
+        batch[key] = value
         if isinstance(value, Tensor) and value.dim() and len(value) == 1:
-            wide = not each.startswith("decoder_") and value.shape[:2] == given.shape[:2]
-            rows = [value, value] if not wide else _widened(value, padding, filling.get(each, 0))
-            found[each] = torch.cat(rows)
-    return found
+            per_token = not key.startswith("decoder_") and value.shape[:2] == tokens.shape[:2]
+            rows = _pad_and_extend(value, padding, fill.get(key, 0)) if per_token else [value] * 2
+            batch[key] = torch.cat(rows)
+    return batch
 
 
-def _widened(value: Tensor, padding: int, filling: int) -> list[Tensor]:
-    """What each token has, padded, and as much of it going on with its beginning."""
+def _pad_and_extend(value: Tensor, padding: int, fill: int) -> list[Tensor]:
+    """The entries of each token padded, and entries of the same length that repeat the text."""
     ends = (0, padding) if padding > 0 else (-padding, 0)
-    own = F.pad(value, (*[0, 0] * (value.dim() - 2), *ends), value=filling)
-    times = -(-own.shape[1] // value.shape[1])
-    longer = value.repeat(1, times, *[1] * (value.dim() - 2))[:, : own.shape[1]]
-    return [own, longer]
+    padded = F.pad(value, (*[0, 0] * (value.dim() - 2), *ends), value=fill)
+    times = -(-padded.shape[1] // value.shape[1])
+    longer = value.repeat(1, times, *[1] * (value.dim() - 2))[:, : padded.shape[1]]
+    return [padded, longer]
 
 
-def _rows(output: Any, count: int) -> Float[Tensor, "row dim"]:
-    found = output_rows(output)[0]
-    if len(found) != count:
+def _rows_of_tokens(output: Any, count: int) -> Float[Tensor, "row dim"]:
+    rows = output_rows(output)[0]
+    if len(rows) != count:
         raise InputError(
-            f"expected an output for each of {count} tokens, got {len(found)}; what comes before "
+            f"expected an output for each of {count} tokens, got {len(rows)}; what comes before "
             "a token cannot be compared"
         )
-    return found
+    return rows
 
 
-def _change(whole: Tensor, other: Tensor) -> Rows:
-    return (whole.double() - other.double()).abs().amax(dim=-1).cpu()
+def _largest_change(clean: Tensor, changed: Tensor) -> RowChanges:
+    """The largest absolute change of each row."""
+    return (clean.double() - changed.double()).abs().amax(dim=-1).cpu()
 
 
-def _leak(found: Float[Tensor, "change row"], changes: list[int], whole: Tensor) -> Leak:
-    scale = float(whole.double().std(correction=0))
-    relative = found / scale if scale else found
+def _largest_leak(changes: Float[Tensor, "change row"], causes: list[int], clean: Tensor) -> Leak:
+    """The largest of all changes, relative to the spread of the clean output."""
+    scale = float(clean.double().std(correction=0))
+    relative = changes / scale if scale else changes
     worst = int(relative.argmax())
     return Leak(
         float(relative.max()),
-        worst % found.shape[1],
-        changes[worst // found.shape[1]],
+        worst % changes.shape[1],
+        causes[worst // changes.shape[1]],
         scale,
         relative.amax(dim=0),
     )

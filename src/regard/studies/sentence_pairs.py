@@ -1,4 +1,4 @@
-"""Pairs of sentences as words with the links between them, read from files."""
+"""Sentence pairs as words, with the links that people drew between them, read from files."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -9,16 +9,18 @@ from regard.errors import FileError, InputError
 from regard.measures import GoldLinks, read_gold_links
 from regard.unicode import HAN_OR_KANA_CHARACTER
 
-_CLOSES = re.compile(r"[.,!?;:%)\]}…’”]+|['’]\w+|n['’]t", re.ASCII)  # stuck to the word before
-_OPENS = frozenset("([{“‘$")  # stuck to the word after
+_CLOSES = re.compile(
+    r"[.,!?;:%)\]}…’”]+|['’]\w+|n['’]t", re.ASCII
+)  # written without a space before
+_OPENS = frozenset("([{“‘$")  # written without a space after
 _BAR = " ||| "
 
 
 @dataclass(frozen=True)
-class Sentence:
-    """A pair of sentences as the words that its gold links count, and the links if there are any.
+class SentencePair:
+    """A source and a target sentence as words, and the gold links between the words, if any.
 
-    `spaced` says of source and target whether their words are parted by spaces.
+    `spaced` says for source and target whether spaces separate the words, as in English.
     """
 
     source: tuple[str, ...]
@@ -27,58 +29,62 @@ class Sentence:
     spaced: tuple[bool, bool] = (True, False)
 
     def text(self, side: int) -> str:
-        """The sentence of a side as it is written."""
+        """The sentence as it is written: the source for side 0, the target for side 1."""
         words = (self.source, self.target)[side]
-        gaps = spaces(words, self.spaced[side])
+        gaps = spaces_before(words, self.spaced[side])
         return "".join(gap + word for gap, word in zip(gaps, words, strict=True))
 
 
-def spaces(words: Sequence[str], spaced: bool) -> list[str]:
-    """What stands before each word when it is written: marks stick to their words.
+def spaces_before(words: Sequence[str], spaced: bool) -> list[str]:
+    """The space or nothing that stands before each word: punctuation follows without a space.
 
-    >>> from regard.studies.sentence_pairs import spaces
-    >>> spaces(["I", "did", "n't", "(", "really", ")", "."], True)
+    >>> from regard.studies.sentence_pairs import spaces_before
+    >>> spaces_before(["I", "did", "n't", "(", "really", ")", "."], True)
     ['', ' ', '', ' ', '', '', '']
     """
-    found: list[str] = []
+    gaps: list[str] = []
     opened = quoted = False
     for number, word in enumerate(words):
         closes = _CLOSES.fullmatch(word) is not None or (word == '"' and quoted)
-        found.append(" " if spaced and number and not opened and not closes else "")
+        gaps.append(" " if spaced and number and not opened and not closes else "")
         quoted = quoted != (word == '"')
         opened = word in _OPENS or (word == '"' and quoted)
-    return found
+    return gaps
 
 
-def read_sentences(
+def read_sentence_pairs(
     links: Path, words: Path | None = None, *, first: int = 0, reverse: bool = False
-) -> list[Sentence]:
-    """The sentences of a file of columns: words, words and links, each parted by spaces.
+) -> list[SentencePair]:
+    """Read sentence pairs with gold links from one or two files.
 
-    Or `links` has nothing but the links, a line for each line `source ||| target` (or with a tab
-    between) of the file `words`. `first` is the number of the first word, and `reverse` says that
-    the file has the target first.
+    One file has three columns with tabs between: source words, target words and links, each
+    separated by spaces. Of two files, `links` has the links alone, one line for each line
+    `source ||| target` (or with a tab between) of the file `words`. `first` is the number of the
+    first word, 0 or 1; `reverse` says that the files have the target first.
     """
-    rows = _rows(links)
+    rows = _read_lines(links)
     if not rows:
         raise FileError(f"{links} has no line; expected sentences with their links")
-    alone = "\t" in rows[0]
-    if not alone and words is None:
+    has_columns = "\t" in rows[0]
+    if not has_columns and words is None:
         raise FileError(
             f"{links}, line 1: expected words, words and links with tabs between, "
             f"got {rows[0][:60]!r}"
         )
-    lines = _columns(links, rows) if words is None or alone else _beside(links, rows, words)
-    found = []
+    if words is None or has_columns:
+        lines = _split_columns(links, rows)
+    else:
+        lines = _join_files(links, rows, words)
+    sentences = []
     for number, (above, below, text) in enumerate(lines, 1):
         try:
-            found.append(_sentence(above.split(), below.split(), text, first, reverse))
+            sentences.append(_sentence_pair(above.split(), below.split(), text, first, reverse))
         except InputError as error:
             raise FileError(f"{links}, line {number}: {error}") from error
-    return found
+    return sentences
 
 
-def _rows(path: Path) -> list[str]:
+def _read_lines(path: Path) -> list[str]:
     try:
         return path.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -86,7 +92,7 @@ def _rows(path: Path) -> list[str]:
         raise FileError(f"cannot read {str(path)!r}: {reason}") from error
 
 
-def _columns(path: Path, rows: Sequence[str]) -> Iterator[tuple[str, str, str]]:
+def _split_columns(path: Path, rows: Sequence[str]) -> Iterator[tuple[str, str, str]]:
     for number, row in enumerate(rows, 1):
         parts = row.split("\t")
         if len(parts) != 3:
@@ -97,8 +103,8 @@ def _columns(path: Path, rows: Sequence[str]) -> Iterator[tuple[str, str, str]]:
         yield parts[0], parts[1], parts[2]
 
 
-def _beside(path: Path, rows: Sequence[str], words: Path) -> Iterator[tuple[str, str, str]]:
-    lines = _rows(words)
+def _join_files(path: Path, rows: Sequence[str], words: Path) -> Iterator[tuple[str, str, str]]:
+    lines = _read_lines(words)
     if len(lines) != len(rows):
         raise FileError(
             f"expected a line of links for each pair, got {len(rows)} in {path} and {len(lines)} "
@@ -113,9 +119,9 @@ def _beside(path: Path, rows: Sequence[str], words: Path) -> Iterator[tuple[str,
         yield parts[0], parts[1], row
 
 
-def _sentence(
+def _sentence_pair(
     above: Sequence[str], below: Sequence[str], links: str, first: int, reverse: bool
-) -> Sentence:
+) -> SentencePair:
     gold = read_gold_links(links, first=first, reverse=reverse)
     source, target = (below, above) if reverse else (above, below)
     for one, other in gold.possible:
@@ -126,7 +132,7 @@ def _sentence(
                 f"{1 - first}, or the other way round?"
             )
     spaced = (_has_spaces(source), _has_spaces(target))
-    return Sentence(tuple(source), tuple(target), gold, spaced)
+    return SentencePair(tuple(source), tuple(target), gold, spaced)
 
 
 def _has_spaces(words: Sequence[str]) -> bool:

@@ -12,7 +12,7 @@ from regard.cli.work.scores import Scores, shown
 from regard.cli.work.writing import native_writer
 from regard.errors import InputError
 from regard.loading import load
-from regard.studies import Sentence, align, read_sentences
+from regard.studies import SentencePair, evaluate_alignment, read_sentence_pairs
 from regard.training.corpora import Pair, bar_separated_pairs, pairs, texts
 from regard.training.evaluate import evaluate as score
 from regard.training.evaluate import evaluate_texts
@@ -50,10 +50,14 @@ def _translator(model: Any, data: Path, asked: dict[str, Any]) -> Scores:
         scores = Scores(numbers, lengths if asked["by_length"] else ())
         if gold:
             told = bar.after(len(held))
-            scores.alignment = asdict(align(model, model.tokenizer, gold, told=told))
+            scores.alignment = asdict(
+                evaluate_alignment(model, model.tokenizer, gold, on_progress=told)
+            )
         if peaks:
             told = bar.after(len(held) + len(gold))
-            scores.peaks = asdict(align(model, model.tokenizer, peaks, told=told))
+            scores.peaks = asdict(
+                evaluate_alignment(model, model.tokenizer, peaks, on_progress=told)
+            )
     return scores
 
 
@@ -63,8 +67,8 @@ def _pairs(data: Path, limit: int | None, *, reverse: bool) -> list[Pair]:
     return [Pair(each.target, each.source) for each in found] if reverse else found
 
 
-def _links(path: Path | None, data: Path, asked: dict[str, Any]) -> Sequence[Sentence]:
+def _links(path: Path | None, data: Path, asked: dict[str, Any]) -> Sequence[SentencePair]:
     if path is None:
         return ()
     first = int(asked["one_based"])
-    return read_sentences(path, data, first=first, reverse=asked["reverse"])[: asked["limit"]]
+    return read_sentence_pairs(path, data, first=first, reverse=asked["reverse"])[: asked["limit"]]
