@@ -13,7 +13,7 @@ from regard.views.labelled_map import ticks
 from regard.views.page.utf16 import Characters, from_units
 from regard.views.reports import open_finding
 from regard.views.scene import PackedScene, unpack_scene
-from regard.views.scene.findings import unpacked_finding
+from regard.views.scene.findings import finding_from_json
 from views import vectors
 
 STORED = json.loads(vectors.PATH.read_text("utf-8"))
@@ -80,6 +80,6 @@ def test_the_stored_scene_is_what_the_traces_give():
 
 
 def test_the_stored_findings_open_the_stored_states():
-    findings = [unpacked_finding(each) for each in STORED["findings"]]
+    findings = [finding_from_json(each) for each in STORED["findings"]]
     for index, state in STORED["opened"]:
         assert open_finding(findings[index], index, ViewState()) == ViewState.from_json(state)

@@ -13,7 +13,7 @@ from regard.types import AttentionMap, Axis, Dense, Tokens, Trace
 from regard.types.finding import Finding, FindingText, FindingView
 from regard.views import MapReference, View, ViewState, report
 from regard.views.captions import percent
-from regard.views.encoding import Scores, blobs, decode
+from regard.views.encoding import LogFactors, blobs, decode
 from regard.views.labelled_map import ticks
 from regard.views.page.utf16 import Characters
 from regard.views.reports import open_finding
@@ -87,10 +87,10 @@ def findings() -> list[Finding]:
     ]  # fmt: skip
 
 
-def encode(weights: np.ndarray, scores: Scores | None = None) -> bytes:
+def encode(weights: np.ndarray, scores: LogFactors | None = None) -> bytes:
     """One map by its factors, if they are known, however small it is; else by its cells."""
-    by_factor = blobs.by_factor(weights, scores) if scores else None
-    return by_factor or blobs.by_level(blobs.Cells.of(weights[None]))[0]
+    by_factor = blobs.encode_by_factors(weights, scores) if scores else None
+    return by_factor or blobs.encode_by_levels(blobs.CellLevels.of(weights[None]))[0]
 
 
 def coded() -> list[dict]:
@@ -106,8 +106,8 @@ def coded() -> list[dict]:
     smooth = 0.5 + 0.4 * torch.sin(torch.arange(31)[:, None] * torch.arange(37) / 99)
     wrong = many.clone()
     wrong[[3, 41, 60], wrong.argmax(1)[[3, 41, 60]]] *= 1.3
-    scores = Scores(query.numpy(), key.numpy(), -causal.logsumexp(-1).numpy())
-    plain = Scores(query.numpy(), key.numpy(), -logits.logsumexp(-1).numpy())
+    scores = LogFactors(query.numpy(), key.numpy(), -causal.logsumexp(-1).numpy())
+    plain = LogFactors(query.numpy(), key.numpy(), -logits.logsumexp(-1).numpy())
     found = {
         "few cells, every one": encode(few.numpy()),
         "levels, causal": encode(few.tril(1).numpy()),

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from regard.views.encoding import LEVELS, Scores, byte_levels, decode, from_levels
+from regard.views.encoding import LEVELS, LogFactors, byte_levels, decode, from_levels
 from regard.views.encoding import encode as encode_heads
 from views import opening
 
@@ -25,7 +25,7 @@ def softmax(query, key, seen=None):
     logits = query @ key.T
     if seen is not None:
         logits = logits.masked_fill(~seen, -torch.inf)
-    scores = Scores(query.numpy(), key.numpy(), -logits.logsumexp(-1).numpy())
+    scores = LogFactors(query.numpy(), key.numpy(), -logits.logsumexp(-1).numpy())
     return logits.softmax(-1).numpy(), scores
 
 
@@ -146,7 +146,7 @@ def test_a_map_with_rows_that_see_nothing_keeps_them_empty():
     logits = (query @ key.T).masked_fill(~seen, -torch.inf)
     weights = logits.softmax(-1).nan_to_num().numpy()
     rows = -logits.logsumexp(-1).nan_to_num(neginf=0.0).numpy()
-    blob = encode(weights, Scores(query.numpy(), key.numpy(), rows))
+    blob = encode(weights, LogFactors(query.numpy(), key.numpy(), rows))
     check(weights, blob)
     assert (decode(blob)[[0, 41]] == 0).all()
 

@@ -11,7 +11,7 @@ from regard.types import Summary, Tokens, Trace
 from regard.views.encoding import from_levels
 from regard.views.scene import PackedScene, build_scene, pack_scene, unpack_scene
 from regard.views.scene.maps import Window
-from regard.views.scene.packing import thumbs_of
+from regard.views.scene.packing import packed_thumbnails
 from views import vectors
 
 PNG = b"\x89PNG\r\n\x1a\n rest"
@@ -129,7 +129,7 @@ def test_thumbnails_are_the_largest_weights_of_their_parts():
     weights = torch.randn(1, 64, 96).softmax(-1)
     keys = Tokens.positions(96)
     packed = pack_scene(build_scene(Trace.from_weights(weights, Tokens.positions(64), keys)))
-    found = from_levels(thumbs_of(packed, packed.header["traces"][0]["sites"][0]))
+    found = from_levels(packed_thumbnails(packed, packed.header["traces"][0]["sites"][0]))
     assert found.shape == (1, 32, 32)
     near(found[0], weights.view(32, 2, 32, 3).amax((1, 3)))
 

@@ -1,4 +1,4 @@
-"""Which cells of a map can have weight at all: every one, those up to the diagonal, or runs."""
+"""Which cells of a map can have weight: every one, those up to the diagonal, or a run per row."""
 
 from dataclasses import dataclass
 
@@ -21,19 +21,19 @@ class Support:
 
     @classmethod
     def of(cls, weights: NDArray[np.float32]) -> "Support":
-        """The support of a map; a form with more cells is taken if it saves little to cut them."""
+        """The support of a map: the simplest form, unless a tighter one saves many cells."""
         rows, columns = weights.shape
-        if weights.min() > 0:  # most maps that are not causal
+        if weights.min() > 0:  # true of most maps that are not causal
             return cls.every(rows, columns)
-        seen = weights > 0
-        starts = seen.argmax(1)
-        stops = np.where(seen.any(1), columns - seen[:, ::-1].argmax(1), starts)
+        positive = weights > 0
+        starts = positive.argmax(1)
+        stops = np.where(positive.any(1), columns - positive[:, ::-1].argmax(1), starts)
         runs = cls(RUNS, starts, stops, columns)
         causal = cls.causal(rows, columns, int((stops - np.arange(rows)).max(initial=1)) - 1)
-        # rows of which nothing is seen have no logarithm: only runs can leave them out
+        # Rows without any weight have no logarithm: only runs can leave them out.
         if (starts == stops).any() or runs.count < 0.75 * causal.count:
             return runs
-        return causal if causal.count < 0.95 * seen.size else cls.every(rows, columns)
+        return causal if causal.count < 0.95 * positive.size else cls.every(rows, columns)
 
     @classmethod
     def every(cls, rows: int, columns: int) -> "Support":
@@ -48,9 +48,9 @@ class Support:
 
     @property
     def cells(self) -> NDArray[np.bool_]:
-        """The support as a mask of the map."""
-        places = np.arange(self.columns)
-        return (places >= self.starts[:, None]) & (places < self.stops[:, None])
+        """The support as a mask (query key) of the map."""
+        columns = np.arange(self.columns)
+        return (columns >= self.starts[:, None]) & (columns < self.stops[:, None])
 
     @property
     def count(self) -> int:
@@ -58,17 +58,17 @@ class Support:
         return int((self.stops - self.starts).sum())
 
     def to_bytes(self) -> bytes:
-        """Nothing for every cell, the offset, or the runs as differences from row to row."""
+        """Nothing for all cells, the offset if causal, or runs as differences between rows."""
         if self.kind == EVERY:
             return b""
         if self.kind == CAUSAL:
             return np.array(self.offset, "<i4").tobytes()
-        ends = [np.diff(each, prepend=0).astype("<i4") for each in (self.starts, self.stops)]
-        return b"".join(each.tobytes() for each in ends)
+        ends = [np.diff(end, prepend=0).astype("<i4") for end in (self.starts, self.stops)]
+        return b"".join(end.tobytes() for end in ends)
 
     @classmethod
     def read(cls, kind: int, rows: int, columns: int, data: memoryview) -> tuple["Support", int]:
-        """The support that these bytes begin with, and how many they are."""
+        """The support that some bytes begin with, and how many bytes it takes."""
         if kind == EVERY:
             return cls.every(rows, columns), 0
         if kind == CAUSAL:

@@ -1,4 +1,4 @@
-"""A scene from traces: what is in the page, the figure and the notebook is chosen here."""
+"""Build the scene of one trace or two, and check what the caller adds to it."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -18,8 +18,8 @@ from regard.views.scene.streams import TokenStream
 from regard.views.scene.values import Picture, Scene, SceneSite, SceneTrace
 
 Badges = Mapping[tuple[str, int], Sequence[str]]
-MORE = "regard.heatmap(trace, site=…, windows=[(site, head, rows, columns)]).save(…)"
-_PICTURES = {b"\x89PNG": "image/png", b"\xff\xd8\xff": "image/jpeg", b"GIF8": "image/gif"}
+MORE_CODE = "regard.heatmap(trace, site=…, windows=[(site, head, rows, columns)]).save(…)"
+_PICTURE_TYPES = {b"\x89PNG": "image/png", b"\xff\xd8\xff": "image/jpeg", b"GIF8": "image/gif"}
 
 
 def build_scene(
@@ -37,35 +37,36 @@ def build_scene(
     `badges` are short texts by (site, head). `aggregates` are maps by name that have the rows and
     columns of a map of the trace. Of maps with more than `whole` tokens on a side the scene holds
     cells, and exactly those `windows` (site, head, rows, columns) that are named. `pictures` are
-    image files by the stream of their patches. Extras belong to the first trace.
+    image files by the stream of their patches. All of these belong to the first trace.
     """
-    found = []
+    scene_traces = []
     for index, trace in enumerate(traces):
-        _check(trace)
-        extras = (badges or {}, aggregates or {}, windows, pictures or {})
+        _check_trace(trace)
         name = names[index] if index < len(names) else ""
-        found.append(_traced(trace, name, whole, *(extras if index == 0 else ({}, {}, (), {}))))
-    long = any(site.long for each in found for site in each.sites)
-    pairs = align_traces(found[0], found[1]) if len(found) > 1 else None
-    return Scene(tuple(found), title, pairs, MORE if long else None)
+        additions = (badges or {}, aggregates or {}, windows, pictures or {})
+        own = additions if index == 0 else ({}, {}, (), {})
+        scene_traces.append(_scene_trace(trace, name, whole, *own))
+    long = any(site.long for trace in scene_traces for site in trace.sites)
+    alignments = align_traces(*scene_traces[:2]) if len(scene_traces) > 1 else None
+    return Scene(tuple(scene_traces), title, alignments, MORE_CODE if long else None)
 
 
-def _check(trace: Trace) -> None:
+def _check_trace(trace: Trace) -> None:
     if not trace.maps:
         gaps = "; ".join(f"{gap.site}: {gap.reason}" for gap in trace.gaps)
         raise InputError(
             f"this trace has no maps to draw{f' ({gaps})' if gaps else ''}; watch a model that "
             "attends"
         )
-    for each in trace.maps:
-        if 0 in each.shape:
+    for attention_map in trace.maps:
+        if 0 in attention_map.shape:
             raise InputError(
-                f"the map of {each.site!r} has no tokens to draw, its shape is {each.shape}; give "
-                "the model a longer text"
+                f"the map of {attention_map.site!r} has no tokens to draw, its shape is "
+                f"{attention_map.shape}; give the model a longer text"
             )
 
 
-def _traced(
+def _scene_trace(
     trace: Trace,
     name: str,
     whole: int,
@@ -74,79 +75,90 @@ def _traced(
     windows: Sequence[tuple[str, int, range, range]],
     pictures: Mapping[str, bytes | Path | str],
 ) -> SceneTrace:
-    known = {each.site: each for each in trace.maps}
+    known = [attention_map.site for attention_map in trace.maps]
     for site in [site for site, _ in badges] + [site for site, *_ in windows]:
         if site not in known:
             raise UnknownNameError("attention site", site, known)
     layers: Counter[str] = Counter()
     sites = []
-    for each in trace.maps:
-        chosen = tuple(
-            _window(each, head, rows, columns)
+    for attention_map in trace.maps:
+        own_windows = tuple(
+            _checked_window(attention_map, head, rows, columns)
             for site, head, rows, columns in windows
-            if site == each.site
+            if site == attention_map.site
         )
-        sites.append(_site(each, whole, layers[each.kind], badges, chosen))
-        layers[each.kind] += 1
-    sites += [_aggregate(trace, *pair, whole) for pair in aggregates.items()]
-    streams = {each: TokenStream.of(tokens) for each, tokens in trace.streams.items()}
-    images = {each: _picture(trace, each, data) for each, data in pictures.items()}
+        layer = layers[attention_map.kind]
+        sites.append(_scene_site(attention_map, whole, layer, badges, own_windows))
+        layers[attention_map.kind] += 1
+    sites += [_aggregate_site(trace, *pair, whole) for pair in aggregates.items()]
+    streams = {name: TokenStream.of(tokens) for name, tokens in trace.streams.items()}
+    images = {stream: _read_picture(trace, stream, data) for stream, data in pictures.items()}
     return SceneTrace(name, streams, tuple(sites), images, trace.gaps)
 
 
-def _site(
-    each: AttentionMap, whole: int, layer: int, badges: Badges, windows: tuple[Window, ...]
+def _scene_site(
+    attention_map: AttentionMap,
+    whole: int,
+    layer: int,
+    badges: Badges,
+    windows: tuple[Window, ...],
 ) -> SceneSite:
-    texts = tuple(tuple(badges.get((each.site, head), ())) for head in range(each.heads))
+    site, heads = attention_map.site, attention_map.heads
+    texts = tuple(tuple(badges.get((site, head), ())) for head in range(heads))
     return SceneSite(
-        each.site,
-        each.kind,
-        each.rows,
-        each.columns,
-        each.heads,
-        TraceMaps(each, whole),
-        each.produced,
-        each.head_numbers,
+        site,
+        attention_map.kind,
+        attention_map.rows,
+        attention_map.columns,
+        heads,
+        TraceMaps(attention_map, whole),
+        attention_map.produced,
+        attention_map.head_numbers,
         texts if any(texts) else None,
         windows,
         layer,
     )
 
 
-def _window(each: AttentionMap, head: int, rows: range, columns: range) -> Window:
-    sizes = each.shape
-    inside = 0 <= head < sizes[0]
-    for run, size in ((rows, sizes[1]), (columns, sizes[2])):
+def _checked_window(attention_map: AttentionMap, head: int, rows: range, columns: range) -> Window:
+    heads, *sizes = attention_map.shape
+    inside = 0 <= head < heads
+    for run, size in zip((rows, columns), sizes, strict=True):
         inside &= run.step == 1 and 0 <= run.start < run.stop <= size
     if not inside:
         raise InputError(
-            f"expected a window within head={sizes[0]} query={sizes[1]} key={sizes[2]} of "
-            f"{each.site!r}, got head {head}, {rows}, {columns}; use ranges with a step of one"
+            f"expected a window within head={heads} query={sizes[0]} key={sizes[1]} of "
+            f"{attention_map.site!r}, got head {head}, {rows}, {columns}; use ranges with a step "
+            "of one"
         )
     return Window(head, (rows.start, rows.stop), (columns.start, columns.stop))
 
 
-def _aggregate(trace: Trace, name: str, weights: Tensor | NDArray[Any], whole: int) -> SceneSite:
-    """An aggregate has the rows and columns of the first map that is as large."""
-    found = torch.as_tensor(weights)
-    if found.dim() != 2:
+def _aggregate_site(
+    trace: Trace, name: str, weights: Tensor | NDArray[Any], whole: int
+) -> SceneSite:
+    """The site of an aggregate: it has the rows and columns of the first map of its size."""
+    tensor = torch.as_tensor(weights)
+    if tensor.dim() != 2:
         raise ShapeError(
-            f"expected the aggregate {name!r} with the axes (query key), got {tuple(found.shape)}"
+            f"expected the aggregate {name!r} with the axes (query key), got {tuple(tensor.shape)}"
         )
-    for each in trace.maps:
-        if each.site == name:
+    for like in trace.maps:
+        if like.site == name:
             raise InputError(f"the aggregate {name!r} is named as a site is; give it another name")
-        if each.shape[1:] == tuple(found.shape):
-            seen = AttentionMap(name, each.kind, each.rows, each.columns, Dense(found[None]))
-            return SceneSite(name, "aggregate", each.rows, each.columns, 1, TraceMaps(seen, whole))
-    sizes = sorted({each.shape[1:] for each in trace.maps})
+        if like.shape[1:] == tuple(tensor.shape):
+            source = Dense(tensor[None])
+            aggregate = AttentionMap(name, like.kind, like.rows, like.columns, source)
+            maps = TraceMaps(aggregate, whole)
+            return SceneSite(name, "aggregate", like.rows, like.columns, 1, maps)
+    sizes = sorted({attention_map.shape[1:] for attention_map in trace.maps})
     raise ShapeError(
-        f"the aggregate {name!r} has {tuple(found.shape)} rows and columns, and no map of this "
+        f"the aggregate {name!r} has {tuple(tensor.shape)} rows and columns, and no map of this "
         f"trace has; they have {', '.join(map(str, sizes))}"
     )
 
 
-def _picture(trace: Trace, stream: str, data: bytes | Path | str) -> Picture:
+def _read_picture(trace: Trace, stream: str, data: bytes | Path | str) -> Picture:
     if stream not in trace.streams:
         raise UnknownNameError("stream", stream, trace.streams)
     if not isinstance(data, bytes):
@@ -156,7 +168,7 @@ def _picture(trace: Trace, stream: str, data: bytes | Path | str) -> Picture:
             raise FileError(
                 f"cannot read {data!s}: {error.strerror}; give a picture file"
             ) from error
-    for magic, kind in _PICTURES.items():
+    for magic, kind in _PICTURE_TYPES.items():
         if data.startswith(magic):
             return Picture(kind, data)
     raise InputError(
@@ -166,11 +178,11 @@ def _picture(trace: Trace, stream: str, data: bytes | Path | str) -> Picture:
 
 
 def axis_runs(axis: Axis) -> list[list[int]]:
-    """The places of an axis as runs [start, stop)."""
+    """The positions of an axis as runs [start, stop) of neighbours."""
     runs: list[list[int]] = []
-    for place in axis.places:
-        if runs and runs[-1][1] == place:
+    for position in axis.places:
+        if runs and runs[-1][1] == position:
             runs[-1][1] += 1
         else:
-            runs.append([place, place + 1])
+            runs.append([position, position + 1])
     return runs

@@ -9,36 +9,36 @@ from regard.types.finding import Finding, FindingText, FindingView
 Json = dict[str, Any]
 
 
-def packed_finding(finding: Finding) -> Json:
-    """What a page shows of a finding; numbers that JSON does not have are null."""
-    drawing = finding.view
+def finding_to_json(finding: Finding) -> Json:
+    """What a page shows of a finding; numbers that are not finite are null."""
+    shown = finding.view
     return {
         "check": finding.check,
         "severity": finding.severity,
         "value": _finite(finding.value),
         "limit": _finite(finding.limit),
-        "said": {language: asdict(each) for language, each in finding.texts.items()},
+        "said": {language: asdict(text) for language, text in finding.texts.items()},
         "site": finding.site,
         "head": finding.head,
         "trace": finding.example,
-        "drawing": None if drawing is None else _packed_drawing(drawing),
+        "drawing": None if shown is None else _view_to_json(shown),
         "call": finding.remedy_code,
     }
 
 
-def unpacked_finding(state: Json) -> Finding:
-    """The finding that was packed, but for the further numbers that its sentence was made of."""
+def finding_from_json(state: Json) -> Finding:
+    """The finding of these JSON types, without the further numbers that its sentence is made of."""
     drawing = state["drawing"]
     return Finding(
         state["check"],
         state["severity"],
         math.nan if state["value"] is None else state["value"],
         math.nan if state["limit"] is None else state["limit"],
-        {language: FindingText(**each) for language, each in state["said"].items()},
+        {language: FindingText(**text) for language, text in state["said"].items()},
         state["site"],
         state["head"],
         state["trace"],
-        None if drawing is None else _unpacked_drawing(drawing),
+        None if drawing is None else _view_from_json(drawing),
         state["call"],
     )
 
@@ -47,16 +47,16 @@ def _finite(number: float) -> float | None:
     return float(number) if math.isfinite(number) else None
 
 
-def _packed_drawing(drawing: FindingView) -> Json:
+def _view_to_json(shown: FindingView) -> Json:
     return {
-        "view": drawing.kind,
-        "site": drawing.site,
-        "head": drawing.head,
-        "rows": list(drawing.rows),
-        "columns": list(drawing.columns),
+        "view": shown.kind,
+        "site": shown.site,
+        "head": shown.head,
+        "rows": list(shown.rows),
+        "columns": list(shown.columns),
     }
 
 
-def _unpacked_drawing(state: Json) -> FindingView:
+def _view_from_json(state: Json) -> FindingView:
     rows, columns = tuple(state["rows"]), tuple(state["columns"])
     return FindingView(state["view"], state["site"], state["head"], rows, columns)

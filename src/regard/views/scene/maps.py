@@ -1,4 +1,10 @@
-"""The maps of one site as a view needs them: every weight, or cells of a long map, head by head."""
+"""The maps of one site as a view needs them: every weight, or cells of a long map, head by head.
+
+A map with up to `EXACT_TOKENS` tokens on a side is shown weight by weight. A longer one is shown in
+cells: the mean and the largest weight of squares of 2, 4, 8 … tokens, at most 512 on a side.
+`TraceMaps` reads a trace that is in memory, `StoredMaps` a scene that was saved; both have the same
+methods, so that whoever draws need not know which it is.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,19 +17,20 @@ from torch import Tensor
 
 from regard.errors import InputError, NotFiniteError
 from regard.types import AttentionMap, Dense, Recomputable, Summary
-from regard.views.encoding import Scores, decode
+from regard.types.plain_softmax import is_plain_softmax, log_weight_factors, softmax_weights
+from regard.views.encoding import LogFactors, decode
 from regard.views.kind import EXACT_TOKENS
 
 Floats = NDArray[np.float32]
 Bytes = NDArray[np.uint8]
 
-CELLS = 512  # cells on a side of a longer map
-THUMB = 32  # cells on a side of a thumbnail
+MOST_CELLS = 512  # cells on a side of a long map
+THUMBNAIL_SIDE = 32  # most cells on a side of a thumbnail
 
 
 @dataclass(frozen=True)
 class Window:
-    """Some rows and columns of a head of a long map, to be held exactly."""
+    """Some rows and columns [start, stop) of a head of a long map, to be held exactly."""
 
     head: int
     rows: tuple[int, int]
@@ -31,95 +38,93 @@ class Window:
 
 
 class TraceMaps:
-    """The maps of a trace's site, read when they are asked for."""
+    """The maps of one site of a trace; weights are computed when they are asked for."""
 
     def __init__(
-        self, seen: AttentionMap, whole: int = EXACT_TOKENS, *, mended: bool = False
+        self, attention_map: AttentionMap, whole: int = EXACT_TOKENS, *, mended: bool = False
     ) -> None:
-        if isinstance(seen.source, Summary) and seen.atlas is None:
+        if isinstance(attention_map.source, Summary) and attention_map.atlas is None:
             raise InputError(
-                f"the map of {seen.site!r} keeps neither weights nor an atlas; watch again with "
-                "keep='windows' or keep='dense'"
+                f"the map of {attention_map.site!r} keeps neither weights nor an atlas; watch "
+                "again with keep='windows' or keep='dense'"
             )
-        self._seen = seen
-        self._zoom = _zoom(seen, whole)
+        self._map = attention_map
         self._whole = whole
+        self._cell_side = _cell_side(attention_map, whole)
         self.mended = mended
 
     def mend(self) -> "TraceMaps":
-        """The same maps, where weights that are no numbers are shown as none; a caption says so.
+        """The same maps, with weights that are not finite or negative shown as 0.
 
-        A report must be able to show what is wrong.
+        A report must be able to show what is wrong; its caption says that weights were mended.
         """
-        return self if _is_sound(self._seen) else TraceMaps(self._seen, self._whole, mended=True)
+        return self if _is_sound(self._map) else TraceMaps(self._map, self._whole, mended=True)
 
     @property
     def cells(self) -> tuple[int, int]:
-        """Rows and columns of weights in one cell: one each where all weights are shown."""
-        return self._zoom, self._zoom
+        """Rows and columns of weights in one cell: (1, 1) where all weights are shown."""
+        return self._cell_side, self._cell_side
 
     def pooled(self, heads: range) -> tuple[Floats, Floats]:
         """The mean and the largest weight of each cell of some heads."""
-        source = self._seen.source
-        if self._zoom == 1 and isinstance(source, Recomputable) and _is_plain(source):
-            mean = self._checked(_softmax(source, heads))
+        source = self._map.source
+        if self._cell_side == 1 and isinstance(source, Recomputable) and is_plain_softmax(source):
+            weights = self._checked_array(softmax_weights(source, heads))
+            return weights, weights
+        rows, columns = (range(size) for size in self._map.shape[1:])
+        pooled = [self._map.window(head, rows, columns, self._cell_side) for head in heads]
+        mean = self._checked_array(torch.stack([head.mean for head in pooled]))
+        if self._cell_side == 1:
             return mean, mean
-        rows, columns = (range(size) for size in self._seen.shape[1:])
-        found = [self._seen.window(head, rows, columns, self._zoom) for head in heads]
-        mean = self._checked(torch.stack([each.mean for each in found]))
-        if self._zoom == 1:
-            return mean, mean
-        return mean, self._checked(torch.stack([each.largest for each in found]))
+        return mean, self._checked_array(torch.stack([head.largest for head in pooled]))
 
-    def scores(self, heads: range) -> list[Scores] | None:
-        """The factors of the weights of heads, where they are a softmax of plain scores."""
-        source = self._seen.source
-        if not isinstance(source, Recomputable) or self._zoom > 1 or not _is_plain(source):
+    def log_factors(self, heads: range) -> list[LogFactors] | None:
+        """The factors of the logarithms of heads; None if they are not known or not exact."""
+        source = self._map.source
+        known = isinstance(source, Recomputable) and is_plain_softmax(source)
+        if not known or self._cell_side > 1 or self.mended:
             return None
-        if self.mended:
-            return None
-        found, scale = [], np.float32(_scale(source))
-        for head in heads:
-            key = source.key[head * len(source.key) // len(source.query)]
-            lse = source.lse[head].nan_to_num(neginf=0.0)  # of rows that see nothing
-            found.append(Scores(_array(source.query[head]) * scale, _array(key), -_array(lse)))
-        return found
+        assert isinstance(source, Recomputable)
+        return [
+            LogFactors(*(to_array(factor) for factor in log_weight_factors(source, head)))
+            for head in heads
+        ]
 
     def window(self, window: Window) -> Floats:
-        """The weights of a part of a head."""
-        found = self._seen.window(window.head, range(*window.rows), range(*window.columns))
-        return self._checked(found.mean)
+        """The exact weights of a part of a head."""
+        part = self._map.window(window.head, range(*window.rows), range(*window.columns))
+        return self._checked_array(part.mean)
 
-    def _checked(self, weights: Tensor) -> Floats:
-        found = _array(weights)
+    def _checked_array(self, weights: Tensor) -> Floats:
+        array = to_array(weights)
         if self.mended:
-            return np.maximum(np.nan_to_num(found, nan=0.0, posinf=0.0, neginf=0.0), 0)
-        least = found.min(initial=0)
-        if not np.isfinite(found.sum()):
+            return np.maximum(np.nan_to_num(array, nan=0.0, posinf=0.0, neginf=0.0), 0)
+        least = array.min(initial=0)
+        if not np.isfinite(array.sum()):
             raise NotFiniteError(
-                f"the weights of {self._seen.site!r} hold NaN or infinity; mend what computes them"
+                f"the weights of {self._map.site!r} hold NaN or infinity; mend what computes them"
             )
         if least < 0:
             raise InputError(
-                f"expected weights of 0 and more at {self._seen.site!r}, got {least:.3g}; show "
+                f"expected weights of 0 and more at {self._map.site!r}, got {least:.3g}; show "
                 "their size with .abs(), or two traces with compare"
             )
-        return found
+        return array
 
 
 class StoredMaps:
-    """The maps of a site of a scene that was saved, decoded when they are asked for."""
+    """The maps of one site of a saved scene; blobs are decoded when they are asked for."""
 
     def __init__(self, site: Mapping[str, Any], blobs: Sequence[bytes]) -> None:
         self._site, self._blobs = site, blobs
 
     @property
     def mended(self) -> bool:
-        """Whether some weights were no numbers, and are shown as none."""
+        """True if some weights were not finite or negative when the scene was saved."""
         return bool(self._site.get("mended"))
 
     def mend(self) -> "StoredMaps":
-        """They were sound when they were coded, or mended then."""
+        """The same maps: what was saved is sound."""
         return self
 
     @property
@@ -129,25 +134,26 @@ class StoredMaps:
         return rows, columns
 
     def pooled(self, heads: range) -> tuple[Floats, Floats]:
-        """The mean and the largest weight of each cell of some heads, as they were coded."""
+        """The mean and the largest weight of each cell of some heads."""
         mean = np.stack([decode(self._blobs[self._site["maps"][head]]) for head in heads])
-        largest = self._site["largest"]
-        if largest is None:
+        stored = self._site["largest"]
+        if stored is None:
             return mean, mean
-        found = np.stack([decode(self._blobs[largest["maps"][head]]) for head in heads])
-        for axis, (side, cell) in enumerate(zip(largest["cells"], self.cells, strict=True), 1):
-            found = found.repeat(side // cell, axis).take(range(mean.shape[axis]), axis)
-        return mean, found
+        largest = np.stack([decode(self._blobs[stored["maps"][head]]) for head in heads])
+        # Largest weights may be stored for larger cells than means: repeat them to the same size.
+        for axis, (side, cell) in enumerate(zip(stored["cells"], self.cells, strict=True), 1):
+            largest = largest.repeat(side // cell, axis).take(range(mean.shape[axis]), axis)
+        return mean, largest
 
-    def scores(self, heads: range) -> list[Scores] | None:
-        """Not known any more."""
+    def log_factors(self, heads: range) -> list[LogFactors] | None:
+        """None: the factors are not stored."""
         return None
 
     def window(self, window: Window) -> Floats:
-        """The weights of a part of a head; only of those that the scene holds."""
-        for each in self._site["windows"]:
-            if _window(each) == window:
-                return decode(self._blobs[each["blob"]])
+        """The exact weights of a part of a head, which must be one that the scene holds."""
+        for stored in self._site["windows"]:
+            if read_window(stored) == window:
+                return decode(self._blobs[stored["blob"]])
         raise InputError(
             f"this scene holds no {window}; it has {len(self._site['windows'])} others"
         )
@@ -157,82 +163,51 @@ Maps = TraceMaps | StoredMaps
 
 
 def thumbnails(levels: Bytes, size: tuple[int, int]) -> Bytes:
-    """The largest level of each part of some maps (head query key)."""
-    return _largest(_largest(levels, size[0], 1), size[1], 2)
+    """Maps (head query key) of byte levels made small: the largest level of each part."""
+    return _largest_of_parts(_largest_of_parts(levels, size[0], 1), size[1], 2)
 
 
-def _largest(levels: Bytes, parts: int, axis: int) -> Bytes:
-    """The largest level of each part of an axis; neighbours share what both have a part of."""
+def _largest_of_parts(levels: Bytes, parts: int, axis: int) -> Bytes:
+    """The largest level of each of some equal parts of an axis; a cell may belong to two parts."""
     length = levels.shape[axis]
     starts = np.arange(parts) * length // parts
     stops = -(-np.arange(1, parts + 1) * length // parts)
-    found: Bytes = levels.take(starts, axis)
+    largest: Bytes = levels.take(starts, axis)
     for step in range(1, int((stops - starts).max())):
-        more = levels.take(np.minimum(starts + step, stops - 1), axis)
-        np.maximum(found, more, out=found)
-    return found
+        following = levels.take(np.minimum(starts + step, stops - 1), axis)
+        np.maximum(largest, following, out=largest)
+    return largest
 
 
-def _is_sound(seen: AttentionMap) -> bool:
-    """Whether all weights are finite and none is negative, as far as their source says."""
-    source = seen.source
+def _is_sound(attention_map: AttentionMap) -> bool:
+    """True if all weights are finite and none is negative, as far as their source says."""
+    source = attention_map.source
     if isinstance(source, Recomputable):
         terms = (source.query, source.key, source.lse.nan_to_num(nan=torch.inf, neginf=0.0))
-        return all(bool(each.isfinite().all()) for each in terms)
+        return all(bool(term.isfinite().all()) for term in terms)
     if isinstance(source, Dense):
         return bool(source.weights.isfinite().all()) and bool((source.weights >= 0).all())
-    return seen.atlas is None or bool(seen.atlas.mean.isfinite().all())
+    return attention_map.atlas is None or bool(attention_map.atlas.mean.isfinite().all())
 
 
-def _is_plain(source: Recomputable) -> bool:
-    """Whether the weights are a softmax of scaled products, maybe masked."""
-    return source.scoring.bias is None and source.scoring.softcap is None
-
-
-def _scale(source: Recomputable) -> float:
-    scale = source.scoring.scale
-    return source.query.shape[-1] ** -0.5 if scale is None else scale
-
-
-def _softmax(source: Recomputable, heads: range) -> Tensor:
-    """The weights of several heads at once: small ones cost more to ask for than to compute."""
-    group = len(source.query) // len(source.key)
-    query = source.query[heads.start : heads.stop]
-    key = source.key[[head // group for head in heads]]
-    lse = source.lse[heads.start : heads.stop, :, None].to(query.dtype)
-    found = torch.baddbmm(-lse, query, key.mT, alpha=_scale(source)).exp_()
-    mask, (_, rows, columns) = source.scoring.mask, source.sizes
-    if mask is None or _is_open(source):
-        return found
-    seen = mask.dense(rows, columns, offset=source.scoring.offset, device=query.device)[0]
-    seen = seen[heads.start : heads.stop] if len(seen) > 1 else seen
-    return found.masked_fill_(~seen, 0.0)
-
-
-def _is_open(source: Recomputable) -> bool:
-    """Whether every query sees every key."""
-    if source.scoring.mask is None:
-        return True
-    window, rest = source.scoring.mask.split()
-    return rest is None and window.left is None and window.right is None
-
-
-def _zoom(seen: AttentionMap, whole: int) -> int:
+def _cell_side(attention_map: AttentionMap, whole: int) -> int:
     """The side of a cell: 1 for short maps, else a power of two that the atlas can answer."""
-    size = max(seen.shape[1:])
-    if size <= whole and not isinstance(seen.source, Summary):
+    size = max(attention_map.shape[1:])
+    if size <= whole and not isinstance(attention_map.source, Summary):
         return 1
-    zoom = 1
-    while -(-size // zoom) > CELLS:
-        zoom *= 2
-    return zoom if seen.atlas is None else max(zoom, seen.atlas.rows, seen.atlas.columns)
+    side = 1
+    while -(-size // side) > MOST_CELLS:
+        side *= 2
+    atlas = attention_map.atlas
+    return side if atlas is None else max(side, atlas.rows, atlas.columns)
 
 
-def _array(numbers: Tensor) -> Floats:
-    """On the CPU, where pictures are made."""
-    found: Floats = numbers.detach().to("cpu", torch.float32).contiguous().numpy()
-    return found
+def to_array(numbers: Tensor) -> Floats:
+    """A tensor as float32 on the CPU, where pictures are made."""
+    array: Floats = numbers.detach().to("cpu", torch.float32).contiguous().numpy()
+    return array
 
 
-def _window(state: Mapping[str, Any]) -> Window:
-    return Window(state["head"], tuple(state["rows"]), tuple(state["columns"]))
+def read_window(stored: Mapping[str, Any]) -> Window:
+    """The window that an entry of a scene's header describes."""
+    return Window(stored["head"], tuple(stored["rows"]), tuple(stored["columns"]))

@@ -1,4 +1,4 @@
-"""A scene as a JSON header and blobs, and back; FORMAT.md in the page's folder says how."""
+"""A scene as a JSON header and blobs of bytes, and back; page/FORMAT.md describes both."""
 
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,33 +13,33 @@ from torch.nn import functional as F
 
 from regard.errors import FileError
 from regard.types import Axis, Gap
-from regard.views.encoding import SMALL, Cells, by_level, byte_levels, encode
+from regard.views.encoding import SMALL_MAP, CellLevels, byte_levels, encode, encode_by_levels
 from regard.views.scene.build import axis_runs
-from regard.views.scene.findings import packed_finding, unpacked_finding
-from regard.views.scene.maps import Floats, StoredMaps, Window, thumbnails
+from regard.views.scene.findings import finding_from_json, finding_to_json
+from regard.views.scene.maps import Floats, StoredMaps, Window, read_window, thumbnails
 from regard.views.scene.streams import TokenStream
 from regard.views.scene.values import Picture, Scene, SceneSite, SceneTrace
 
 FORMAT, VERSION = "regard scene", 1
-TOGETHER = 1 << 17  # weights of heads that are computed at once
-MANY = 1 << 19  # weights of all heads that are worth a second thread
-DETAIL = 256  # cells on a side of a map of largest weights
+WEIGHTS_AT_ONCE = 1 << 17  # heads are computed together up to this many weights
+WORTH_THREADS = 1 << 19  # weights of all heads from which on a second thread pays
+MOST_LARGEST_CELLS = 256  # on a side of a map of largest weights
 Json = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class PackedScene:
-    """The header of a scene, and the blobs that it names by their places."""
+    """The header of a scene, and the blobs that it refers to by their index."""
 
     header: Json
     blobs: tuple[bytes, ...]
 
 
 def pack_scene(scene: Scene) -> PackedScene:
-    """The scene as plain data: every head is coded, as many at a time as there are cores."""
-    with _workers(scene) as pool:
-        packing = _Packing(pool, scene)
-        traces = [packing.traced(each) for each in scene.traces]
+    """The scene as plain data: every head is encoded, as many at a time as there are cores."""
+    with _head_workers(scene) as pool:
+        packer = _Packer(pool, scene)
+        traces = [packer.trace(trace) for trace in scene.traces]
     alignments = None
     if scene.alignments is not None:
         alignments = {"|".join(pair): groups for pair, groups in scene.alignments.items()}
@@ -50,14 +50,14 @@ def pack_scene(scene: Scene) -> PackedScene:
         "traces": traces,
         "alignments": alignments,
         "more": scene.more,
-        "findings": None if scene.findings is None else [*map(packed_finding, scene.findings)],
-        "blobs": [len(blob) for blob in packing.blobs],
+        "findings": None if scene.findings is None else [*map(finding_to_json, scene.findings)],
+        "blobs": [len(blob) for blob in packer.blobs],
     }
-    return PackedScene(header, tuple(packing.blobs))
+    return PackedScene(header, tuple(packer.blobs))
 
 
 def unpack_scene(packed: PackedScene) -> Scene:
-    """The scene that was packed; its maps are decoded when they are looked at."""
+    """The scene that was packed; its maps are decoded when they are drawn."""
     header = packed.header
     if header.get("format") != FORMAT or header.get("version") != VERSION:
         raise FileError(
@@ -68,104 +68,109 @@ def unpack_scene(packed: PackedScene) -> Scene:
         tuple(pair.split("|")): tuple(map(tuple, groups))
         for pair, groups in header["alignments"].items()
     }
-    traces = tuple(_unpacked_trace(each, packed.blobs) for each in header["traces"])
-    said = header.get("findings")
-    findings = None if said is None else tuple(map(unpacked_finding, said))
+    traces = tuple(_trace_from_json(trace, packed.blobs) for trace in header["traces"])
+    stored = header.get("findings")
+    findings = None if stored is None else tuple(map(finding_from_json, stored))
     return Scene(traces, header["title"], alignments, header["more"], findings)
 
 
 @contextmanager
-def _workers(scene: Scene) -> Iterator[Executor]:
-    """Threads in which torch computes alone: it is heads that are done side by side.
+def _head_workers(scene: Scene) -> Iterator[Executor]:
+    """Threads that each encode one head at a time, with torch on a single thread.
 
-    A head is many small steps, and a team of threads for each would wait more than it works. Of
-    few small maps there is so little to do that even a second thread would only be waited for.
+    A head is many small operations, for which torch's own threads would wait more than they work.
+    Few small maps are encoded in the calling thread, because starting another would take longer.
     """
-    usual = torch.get_num_threads()
-    sites = [site for each in scene.traces for site in each.sites]
-    large = sum(site.heads * len(site.rows) * len(site.columns) for site in sites) >= MANY
+    threads = torch.get_num_threads()
+    sites = [site for trace in scene.traces for site in trace.sites]
+    weights = sum(site.heads * len(site.rows) * len(site.columns) for site in sites)
     try:
-        with _team(usual) if large else _Here() as pool:
+        with _thread_pool(threads) if weights >= WORTH_THREADS else _CallingThread() as pool:
             yield pool
     finally:
-        torch.set_num_threads(usual)  # the setting is each thread's own, but new ones inherit it
+        torch.set_num_threads(threads)  # each thread has its own setting, but new ones inherit it
 
 
-def _team(threads: int) -> Executor:
+def _thread_pool(threads: int) -> Executor:
     return ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,))
 
 
-class _Here(Executor):
-    """Does at once, in the thread that asks, what it is given."""
+class _CallingThread(Executor):
+    """An executor that runs what is submitted at once, in the calling thread."""
 
-    def __enter__(self) -> "_Here":
+    def __enter__(self) -> "_CallingThread":
         torch.set_num_threads(1)
         return self
 
-    def submit(self, work: Callable[..., Any], /, *given: Any, **named: Any) -> "Future[Any]":
-        """The result of the work, done already."""
-        done: Future[Any] = Future()
-        done.set_result(work(*given, **named))
-        return done
+    def submit(self, work: Callable[..., Any], /, *args: Any, **kwargs: Any) -> "Future[Any]":
+        """A future that has its result already."""
+        future: Future[Any] = Future()
+        future.set_result(work(*args, **kwargs))
+        return future
 
 
-class _Packing:
+class _Packer:
     """Collects blobs while the header is made."""
 
     def __init__(self, pool: Executor, scene: Scene) -> None:
         self.blobs: list[bytes] = []
-        self.coded = {
-            site: [pool.submit(_coded, site, run) for run in _runs(site)]
-            for each in scene.traces
-            for site in each.sites
+        self.encoded = {
+            site: [pool.submit(_encode_heads, site, run) for run in _head_runs(site)]
+            for trace in scene.traces
+            for site in trace.sites
         }
 
     def add(self, blob: bytes) -> int:
+        """Keep a blob; its index."""
         self.blobs.append(blob)
         return len(self.blobs) - 1
 
-    def traced(self, each: SceneTrace) -> Json:
+    def trace(self, trace: SceneTrace) -> Json:
+        """The header of one trace."""
         pictures = {
             stream: {"type": picture.type, "blob": self.add(picture.data)}
-            for stream, picture in each.pictures.items()
+            for stream, picture in trace.pictures.items()
         }
         return {
-            "name": each.name,
-            "streams": {name: _stream(stream) for name, stream in each.streams.items()},
-            "sites": [self.site(site) for site in each.sites],
+            "name": trace.name,
+            "streams": {name: _stream_to_json(stream) for name, stream in trace.streams.items()},
+            "sites": [self.site(site) for site in trace.sites],
             "pictures": pictures,
-            "gaps": [{"site": gap.site, "reason": gap.reason} for gap in each.gaps],
+            "gaps": [{"site": gap.site, "reason": gap.reason} for gap in trace.gaps],
         }
 
     def site(self, site: SceneSite) -> Json:
-        heads = [each for run in self.coded[site] for each in run.result()]
-        thumbs = _deflated(b"".join(each.thumb for each in heads))
+        """The header of one site."""
+        heads = [head for run in self.encoded[site] for head in run.result()]
+        thumbs = _deflate(b"".join(head.thumb for head in heads))
         return {
             "name": site.name,
             "kind": site.kind,
             "layer": site.layer,
-            "rows": _axis(site.rows),
-            "columns": _axis(site.columns),
-            "produced": None if site.produced is None else _axis(site.produced),
+            "rows": _axis_to_json(site.rows),
+            "columns": _axis_to_json(site.columns),
+            "produced": None if site.produced is None else _axis_to_json(site.produced),
             "heads": site.heads,
             "numbers": site.numbers and list(site.numbers),
-            "badges": site.badges and [list(each) for each in site.badges],
+            "badges": site.badges and [list(badges) for badges in site.badges],
             "cells": list(site.maps.cells),
             "mended": site.maps.mended,
-            "maps": [self.add(each.mean) for each in heads],
+            "maps": [self.add(head.mean) for head in heads],
             "largest": self.largest(site, heads),
-            "windows": [self.window(site, each) for each in site.windows],
+            "windows": [self.window(site, window) for window in site.windows],
             "thumbs": {"blob": self.add(thumbs), "size": list(site.thumb)},
         }
 
-    def largest(self, site: SceneSite, heads: Sequence["_Coded"]) -> Json | None:
+    def largest(self, site: SceneSite, heads: Sequence["_EncodedHead"]) -> Json | None:
+        """The header of the largest weights of a long map's cells."""
         if not site.long:
             return None
-        side = _joined_cells(site)
-        cells = [each * side for each in site.maps.cells]
-        return {"cells": cells, "maps": [self.add(each.largest) for each in heads]}
+        factor = _largest_cell_factor(site)
+        cells = [side * factor for side in site.maps.cells]
+        return {"cells": cells, "maps": [self.add(head.largest) for head in heads]}
 
     def window(self, site: SceneSite, window: Window) -> Json:
+        """The header of one exact window of a long map."""
         return {
             "head": window.head,
             "rows": list(window.rows),
@@ -175,60 +180,64 @@ class _Packing:
 
 
 @dataclass(frozen=True)
-class _Coded:
+class _EncodedHead:
+    """The blobs of one head: means, largest weights of long maps, and levels of its thumbnail."""
+
     mean: bytes
     largest: bytes
     thumb: bytes
 
 
-def _runs(site: SceneSite) -> list[range]:
+def _head_runs(site: SceneSite) -> list[range]:
     """Heads that are computed together: small maps all at once, large ones one by one."""
-    many = max(1, TOGETHER // (len(site.rows) * len(site.columns)))
+    many = max(1, WEIGHTS_AT_ONCE // (len(site.rows) * len(site.columns)))
     starts = range(0, site.heads, many)
     return [range(start, min(start + many, site.heads)) for start in starts]
 
 
-def _coded(site: SceneSite, heads: range) -> list[_Coded]:
+def _encode_heads(site: SceneSite, heads: range) -> list[_EncodedHead]:
     means, largest = site.maps.pooled(heads)
-    others = [b""] * len(heads)
-    if means[0].size < SMALL and not site.long:
-        cells = Cells.of(means)
-        del means, largest  # so that less is held while bytes are deflated
-        thumbs, coded = thumbnails(cells.levels, site.thumb), by_level(cells)
+    largest_blobs = [b""] * len(heads)
+    if means[0].size < SMALL_MAP and not site.long:
+        cells = CellLevels.of(means)
+        del means, largest  # so that less memory is held while bytes are deflated
+        thumbs, blobs = thumbnails(cells.levels, site.thumb), encode_by_levels(cells)
     else:
         thumbs = thumbnails(byte_levels(largest), site.thumb)
-        coded = encode(means, site.maps.scores(heads) if means[0].size >= SMALL else None)
-        others = encode(_coarser(largest, _joined_cells(site))) if site.long else others
-    small = [thumb.tobytes() for thumb in thumbs]
-    return [_Coded(*each) for each in zip(coded, others, small, strict=True)]
+        blobs = encode(means, site.maps.log_factors(heads) if means[0].size >= SMALL_MAP else None)
+        if site.long:
+            largest_blobs = encode(_max_pool(largest, _largest_cell_factor(site)))
+    levels = [thumb.tobytes() for thumb in thumbs]
+    return [_EncodedHead(*head) for head in zip(blobs, largest_blobs, levels, strict=True)]
 
 
-def _joined_cells(site: SceneSite) -> int:
-    """How many cells on a side the largest weights are of: they cost most, and need less detail."""
-    return 2 if max(len(site.rows), len(site.columns)) > DETAIL * site.maps.cells[0] else 1
+def _largest_cell_factor(site: SceneSite) -> int:
+    """How many times larger the cells of largest weights are: they take most bytes."""
+    longest = max(len(site.rows), len(site.columns))
+    return 2 if longest > MOST_LARGEST_CELLS * site.maps.cells[0] else 1
 
 
-def _coarser(largest: Floats, side: int) -> Floats:
+def _max_pool(largest: Floats, side: int) -> Floats:
     if side == 1:
         return largest
-    found: Floats = F.max_pool2d(torch.from_numpy(largest), side, ceil_mode=True).numpy()
-    return found
+    pooled: Floats = F.max_pool2d(torch.from_numpy(largest), side, ceil_mode=True).numpy()
+    return pooled
 
 
-def _deflated(data: bytes) -> bytes:
+def _deflate(data: bytes) -> bytes:
     deflate = zlib.compressobj(1, zlib.DEFLATED, -15)
     return deflate.compress(data) + deflate.flush()
 
 
-def _axis(axis: Axis) -> Json:
+def _axis_to_json(axis: Axis) -> Json:
     return {"stream": axis.stream, "runs": axis_runs(axis)}
 
 
-def _stream(stream: TokenStream) -> Json:
+def _stream_to_json(stream: TokenStream) -> Json:
     return {
         "texts": list(stream.texts),
         "plain": None if stream.plain == stream.texts else list(stream.plain),
-        "spaced": "".join("1" if each else "0" for each in stream.spaced),
+        "spaced": "".join("1" if spaced else "0" for spaced in stream.spaced),
         "special": list(stream.special),
         "words": list(stream.words),
         "sentences": list(stream.sentences),
@@ -237,25 +246,25 @@ def _stream(stream: TokenStream) -> Json:
     }
 
 
-def _unpacked_trace(state: Json, blobs: Sequence[bytes]) -> SceneTrace:
+def _trace_from_json(state: Json, blobs: Sequence[bytes]) -> SceneTrace:
     return SceneTrace(
         state["name"],
-        {name: _unpacked_stream(each) for name, each in state["streams"].items()},
-        tuple(_unpacked_site(each, blobs) for each in state["sites"]),
+        {name: _stream_from_json(stream) for name, stream in state["streams"].items()},
+        tuple(_site_from_json(site, blobs) for site in state["sites"]),
         {
-            stream: Picture(each["type"], blobs[each["blob"]])
-            for stream, each in state["pictures"].items()
+            stream: Picture(picture["type"], blobs[picture["blob"]])
+            for stream, picture in state["pictures"].items()
         },
-        tuple(Gap(each["site"], each["reason"]) for each in state["gaps"]),
+        tuple(Gap(gap["site"], gap["reason"]) for gap in state["gaps"]),
     )
 
 
-def _unpacked_stream(state: Json) -> TokenStream:
+def _stream_from_json(state: Json) -> TokenStream:
     texts = tuple(state["texts"])
     return TokenStream(
         texts,
         texts if state["plain"] is None else tuple(state["plain"]),
-        tuple(each == "1" for each in state["spaced"]),
+        tuple(flag == "1" for flag in state["spaced"]),
         tuple(state["special"]),
         tuple(state["words"]),
         tuple(state["sentences"]),
@@ -264,32 +273,29 @@ def _unpacked_stream(state: Json) -> TokenStream:
     )
 
 
-def _unpacked_site(state: Json, blobs: Sequence[bytes]) -> SceneSite:
+def _site_from_json(state: Json, blobs: Sequence[bytes]) -> SceneSite:
     numbers, badges = state["numbers"], state["badges"]
     return SceneSite(
         state["name"],
         state["kind"],
-        _unpacked_axis(state["rows"]),
-        _unpacked_axis(state["columns"]),
+        _axis_from_json(state["rows"]),
+        _axis_from_json(state["columns"]),
         state["heads"],
         StoredMaps(state, blobs),
-        None if state["produced"] is None else _unpacked_axis(state["produced"]),
+        None if state["produced"] is None else _axis_from_json(state["produced"]),
         None if numbers is None else tuple(numbers),
         None if badges is None else tuple(map(tuple, badges)),
-        tuple(
-            Window(each["head"], tuple(each["rows"]), tuple(each["columns"]))
-            for each in state["windows"]
-        ),
+        tuple(map(read_window, state["windows"])),
         state["layer"],
     )
 
 
-def _unpacked_axis(state: Mapping[str, Any]) -> Axis:
-    places = tuple(place for run in state["runs"] for place in range(*run))
-    return Axis(state["stream"], places)
+def _axis_from_json(state: Mapping[str, Any]) -> Axis:
+    positions = tuple(position for run in state["runs"] for position in range(*run))
+    return Axis(state["stream"], positions)
 
 
-def thumbs_of(packed: PackedScene, site: Json) -> np.ndarray[Any, np.dtype[np.uint8]]:
+def packed_thumbnails(packed: PackedScene, site: Json) -> np.ndarray[Any, np.dtype[np.uint8]]:
     """The thumbnails of a packed site as levels: head, height, width."""
     data = zlib.decompress(packed.blobs[site["thumbs"]["blob"]], wbits=-15)
     return np.frombuffer(data, np.uint8).reshape(site["heads"], *site["thumbs"]["size"])

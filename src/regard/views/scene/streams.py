@@ -1,4 +1,4 @@
-"""A stream of tokens as readers see it: plain texts, spaces, words and sentences."""
+"""A stream of tokens as a reader sees it: plain texts, spaces, words and sentences."""
 
 import re
 from collections.abc import Sequence
@@ -7,20 +7,24 @@ from itertools import accumulate
 
 from regard.types import Tokens
 
-_WHOLE = re.compile(
+_NO_SPACE_SCRIPT = re.compile(
     "[\u2018-\u2026\u3000-\u30ff\u3400-\u9fff\uf900-\ufaff\uff00-\uffef]"
-)  # no spaces between
-_SPREAD = re.compile(r"(.)\[(\d+)/\d+\]", re.DOTALL)  # one character that is spread over pieces
-_ENDS = re.compile(r"(?:[.!?…]+[\"'”’)\]»]*|[。！？!?]+[”’」』）]*|.*(?:\n|\\n))$", re.DOTALL)
+)  # Chinese and Japanese have no spaces between words
+# One character whose bytes are several pieces is spelled "爱[1/3]", "爱[2/3]", "爱[3/3]".
+_SPLIT_CHARACTER = re.compile(r"(.)\[(\d+)/\d+\]", re.DOTALL)
+_SENTENCE_END = re.compile(
+    r"(?:[.!?…]+[\"'”’)\]»]*|[。！？!?]+[”’」』）]*|.*(?:\n|\\n))$", re.DOTALL
+)
 
 
 @dataclass(frozen=True)
 class TokenStream:
     """The tokens of one stream, and which of them are a word or a sentence together.
 
-    `texts` are those of the tokenizer but for its ▁, which says what `spaced` says: white space
-    before. `words` and `sentences` are the places where each begins. `grid` is that of patches,
-    the last tokens of the stream.
+    `texts` are those of the tokenizer without its ▁, `plain` without all of its marks (## and the
+    like), `spaced` whether white space stands before a token, `special` the positions of special
+    tokens. `words` and `sentences` are the positions where each begins. `named` is False for
+    positions without texts. `grid` is that of image patches, the last tokens of the stream.
     """
 
     texts: tuple[str, ...]
@@ -38,14 +42,14 @@ class TokenStream:
         special = tokens.special or (False,) * len(tokens)
         starts = _word_starts(tokens, special)
         pairs = zip(tokens.texts, special, strict=True)
-        plain = tuple(text if out else _plain(text) for text, out in pairs)
+        plain = tuple(text if out else _plain_text(text) for text, out in pairs)
         return cls(
             tuple(text.removeprefix("▁") or text for text in tokens.texts),
             plain,
-            _spaced(tokens, starts),
+            _has_space_before(tokens, starts),
             tuple(place for place, out in enumerate(special) if out),
             tuple(place for place, first in enumerate(starts) if first),
-            _sentences(plain, starts, special if tokens.named else [True] * len(tokens)),
+            _sentence_starts(plain, starts, special if tokens.named else [True] * len(tokens)),
             tokens.named,
             tokens.grid,
         )
@@ -73,12 +77,12 @@ class TokenStream:
         return "".join(self.plain[start:stop]) if unit == "word" else self.text(start, stop)
 
 
-def _plain(text: str) -> str:
-    """The text without the marks of its tokenizer."""
+def _plain_text(text: str) -> str:
+    """A token's text without the marks of its tokenizer."""
     bare = text.replace("▁", " ").removesuffix("</w>").strip(" ")
     if bare.startswith("##") and len(bare) > 2:
         bare = bare[2:]
-    return _SPREAD.sub(lambda found: found[1] if found[2] == "1" else "", bare)
+    return _SPLIT_CHARACTER.sub(lambda match: match[1] if match[2] == "1" else "", bare)
 
 
 def _word_starts(tokens: Tokens, special: Sequence[bool]) -> list[bool]:
@@ -91,38 +95,40 @@ def _word_starts(tokens: Tokens, special: Sequence[bool]) -> list[bool]:
     ]
 
 
-def _spaced(tokens: Tokens, starts: Sequence[bool]) -> tuple[bool, ...]:
-    """White space by offsets where they are known, else by marks, else before each word."""
+def _has_space_before(tokens: Tokens, starts: Sequence[bool]) -> tuple[bool, ...]:
+    """Which tokens follow white space: by offsets if known, else by marks, else by words."""
     if tokens.offsets is not None:
         stops = accumulate((stop for _, stop in tokens.offsets), max, initial=0)
         pairs = zip(tokens.offsets, stops, tokens.texts, strict=False)
-        return tuple(start > stop > 0 or _marked(text) for (start, _), stop, text in pairs)
-    if any(map(_marked, tokens.texts)):
-        return tuple(map(_marked, tokens.texts))
+        return tuple(start > stop > 0 or _has_space_mark(text) for (start, _), stop, text in pairs)
+    if any(map(_has_space_mark, tokens.texts)):
+        return tuple(map(_has_space_mark, tokens.texts))
     ends = [text[-1:] for text in tokens.texts]
     return tuple(
-        first and place > 0 and not (_WHOLE.match(ends[place - 1]) and _WHOLE.match(text))
+        first
+        and place > 0
+        and not (_NO_SPACE_SCRIPT.match(ends[place - 1]) and _NO_SPACE_SCRIPT.match(text))
         for place, (first, text) in enumerate(zip(starts, tokens.texts, strict=True))
     )
 
 
-def _marked(text: str) -> bool:
+def _has_space_mark(text: str) -> bool:
     return text.startswith(("▁", " "))
 
 
-def _sentences(
+def _sentence_starts(
     plain: Sequence[str], starts: Sequence[bool], alone: Sequence[bool]
 ) -> tuple[int, ...]:
-    """A sentence begins with the first word after one that ends with a mark of an end."""
+    """A sentence begins with the first word after an end mark; tokens `alone` are their own."""
     found, ended = [], True
     for place, text in enumerate(plain):
-        closes = _CLOSERS.fullmatch(text) is not None
+        closes = _CLOSING_MARKS.fullmatch(text) is not None
         if alone[place] or (ended and starts[place] and not closes):
             found.append(place)
             ended = alone[place]
-        if not alone[place] and _ENDS.search(text):
+        if not alone[place] and _SENTENCE_END.search(text):
             ended = True
     return tuple(found)
 
 
-_CLOSERS = re.compile(r"[\"'”’)\]»」』）.!?…。！？]+")
+_CLOSING_MARKS = re.compile(r"[\"'”’)\]»」』）.!?…。！？]+")

@@ -1,4 +1,4 @@
-"""A scene: traces ready to be drawn, which knows nothing of colours or HTML."""
+"""A scene: traces ready to be drawn, without anything about colours or HTML."""
 
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -9,15 +9,20 @@ import numpy as np
 from regard.errors import InputError, UnknownNameError
 from regard.types import Axis, Gap
 from regard.types.finding import Finding
-from regard.views.scene.maps import THUMB, Floats, Maps, Window
+from regard.views.scene.maps import THUMBNAIL_SIDE, Floats, Maps, Window
 from regard.views.scene.streams import TokenStream
 
-HELD = 1 << 28  # bytes of maps that are kept when they have been looked at
+CACHED_BYTES = 1 << 28  # of weights that are kept after they were computed
 
 
 @dataclass(frozen=True, eq=False)
 class SceneSite:
-    """The maps of one site with their rows and columns; an aggregate is a site of one head."""
+    """The maps of one site with their rows and columns; an aggregate is a site of one head.
+
+    `produced` are the tokens that the rows led to, where they are known. `numbers` are the heads'
+    numbers in the model, `badges` short texts for each head, `windows` the parts of a long map that
+    a page holds exactly, and `layer` the index among the sites of the same kind.
+    """
 
     name: str
     kind: str
@@ -33,15 +38,15 @@ class SceneSite:
 
     @property
     def long(self) -> bool:
-        """Whether only cells are shown, not every weight."""
+        """True if only cells are shown, not every weight."""
         return self.maps.cells != (1, 1)
 
     @property
     def thumb(self) -> tuple[int, int]:
-        """Height and width of its thumbnails."""
+        """Height and width of the thumbnails of its heads."""
         sizes = (len(self.rows), len(self.columns))
         cells = (-(-size // side) for size, side in zip(sizes, self.maps.cells, strict=True))
-        height, width = (min(THUMB, size) for size in cells)
+        height, width = (min(THUMBNAIL_SIDE, size) for size in cells)
         return height, width
 
 
@@ -55,7 +60,7 @@ class Picture:
 
 @dataclass(frozen=True, eq=False)
 class SceneTrace:
-    """One trace of a scene."""
+    """One trace of a scene: its streams of tokens, its sites, and the pictures it looked at."""
 
     name: str
     streams: Mapping[str, TokenStream]
@@ -67,18 +72,19 @@ class SceneTrace:
         """The site of this name; without one, the first."""
         if name is None:
             return self.sites[0]
-        for each in self.sites:
-            if each.name == name:
-                return each
-        raise UnknownNameError("attention site", name, [each.name for each in self.sites])
+        for site in self.sites:
+            if site.name == name:
+                return site
+        raise UnknownNameError("attention site", name, [site.name for site in self.sites])
 
 
 @dataclass(frozen=True, eq=False)
 class Scene:
     """The data of one trace ready to be drawn, of two to compare, or of a report.
 
-    `findings` are those of a report, None in every other scene; their `example` is the number of
-    the trace of this scene that shows them.
+    `alignments` say, for two traces, which tokens of their streams spell the same text. `more` is
+    Python code that shows what the page of a long text leaves out. `findings` are those of a
+    report, None in every other scene; their `example` is the index of a trace of this scene.
     """
 
     traces: tuple[SceneTrace, ...]
@@ -86,10 +92,10 @@ class Scene:
     alignments: Mapping[tuple[str, str], tuple[tuple[int, int, int, int], ...]] | None = None
     more: str | None = None
     findings: tuple[Finding, ...] | None = None
-    _held: "OrderedDict[tuple[int, str, int], Floats]" = field(default_factory=OrderedDict)
+    _cache: "OrderedDict[tuple[int, str, int], Floats]" = field(default_factory=OrderedDict)
 
     def trace(self, index: int) -> SceneTrace:
-        """The trace of this number."""
+        """The trace of this index."""
         if not 0 <= index < len(self.traces):
             raise InputError(
                 f"no trace {index}; this scene has {len(self.traces)}, numbered from 0"
@@ -98,26 +104,30 @@ class Scene:
 
     def weights(self, trace: int, site: str | None, head: int | None) -> Floats:
         """The weights of a head, or their mean over heads; of a long map, those of its cells."""
-        place = self.trace(trace).site(site)
-        if head is not None and not 0 <= head < place.heads:
+        scene_site = self.trace(trace).site(site)
+        if head is not None and not 0 <= head < scene_site.heads:
             raise InputError(
-                f"no head {head} at {place.name!r}; it has heads 0 to {place.heads - 1}"
+                f"no head {head} at {scene_site.name!r}; it has heads 0 to {scene_site.heads - 1}"
             )
-        key = (trace, place.name, -1 if head is None else head)
-        if key not in self._held:
-            self._held[key] = _mean(place) if head is None else _one(place, head)
-            while len(self._held) > 1 and sum(e.nbytes for e in self._held.values()) > HELD:
-                self._held.popitem(last=False)
-        return self._held[key]
+        key = (trace, scene_site.name, -1 if head is None else head)
+        if key not in self._cache:
+            self._cache[key] = (
+                _mean_over_heads(scene_site) if head is None else _head_weights(scene_site, head)
+            )
+            while (
+                len(self._cache) > 1 and sum(w.nbytes for w in self._cache.values()) > CACHED_BYTES
+            ):
+                self._cache.popitem(last=False)
+        return self._cache[key]
 
 
-def _mean(site: SceneSite) -> Floats:
-    total = _one(site, 0).astype(np.float64)
+def _mean_over_heads(site: SceneSite) -> Floats:
+    total = _head_weights(site, 0).astype(np.float64)
     for head in range(1, site.heads):
-        total += _one(site, head)
+        total += _head_weights(site, head)
     return (total / site.heads).astype(np.float32)
 
 
-def _one(site: SceneSite, head: int) -> Floats:
-    found: Floats = site.maps.pooled(range(head, head + 1))[0][0]
-    return found
+def _head_weights(site: SceneSite, head: int) -> Floats:
+    weights: Floats = site.maps.pooled(range(head, head + 1))[0][0]
+    return weights
