@@ -59,4 +59,4 @@ def test_an_answer_has_a_start_and_an_end():
 def test_masked_words_are_guessed():
     model = encoder(head="language", head_transform=True, output_bias=True)
     assert model(inputs(model, ROWS, LENGTH)[0]).shape == (ROWS, LENGTH, VOCAB)
-    assert model.head.output.weight is model.encoder.tokens().weight
+    assert model.head.output.weight is model.encoder.token_embedding().weight

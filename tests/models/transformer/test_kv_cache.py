@@ -7,7 +7,7 @@ import regard
 from models.transformer.cases import WRITERS, inputs, small, written
 from regard.attention import catalog
 from regard.errors import InputError, ShapeError
-from regard.models.transformer.kv_cache import Growing
+from regard.models.transformer.kv_cache import GrowingCache
 
 CLOSE = {"atol": 1e-5, "rtol": 1e-5}
 ROWS, SOURCE, LENGTH = 3, 7, 11
@@ -106,16 +106,19 @@ def test_watched_beams_each_have_a_row_of_their_own():
     assert {each.weights().shape[1] for each in seen[7].maps} == {1}
 
 
-def test_a_cache_is_written_into_its_room_and_doubled_when_full():
+def test_a_cache_is_written_into_its_buffer_and_doubled_when_full():
     model = small("gpt2")
     model.decoder.layers[0].register_forward_hook(lambda *_: None)  # so that the layers read
     state = model.begin(torch.zeros(1, 3, dtype=torch.long))
     _, state = model.step(state, torch.zeros(1, 3, dtype=torch.long))
     _, longer = model.step(state, torch.zeros(1, 1, dtype=torch.long))
-    assert longer.own[0].key.data_ptr() == state.own[0].key.data_ptr()
+    assert longer.self_caches[0].key.data_ptr() == state.self_caches[0].key.data_ptr()
     _, longest = model.step(longer, torch.zeros(1, 30, dtype=torch.long))
-    assert (longer.own[0].rooms[0].shape[2], longest.own[0].rooms[0].shape[2]) == (32, 64)
-    assert isinstance(longest.own[0], Growing)
+    assert (
+        longer.self_caches[0].buffers[0].shape[2],
+        longest.self_caches[0].buffers[0].shape[2],
+    ) == (32, 64)
+    assert isinstance(longest.self_caches[0], GrowingCache)
 
 
 def test_rows_that_stay_cost_nothing():

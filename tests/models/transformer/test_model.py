@@ -114,8 +114,8 @@ def test_tied_embeddings_are_one_parameter():
                 id(each)
                 for each in (
                     apart.head.output.weight,
-                    apart.decoder.tokens().weight,
-                    apart.encoder.tokens().weight,
+                    apart.decoder.token_embedding().weight,
+                    apart.encoder.token_embedding().weight,
                 )
             }
         )
@@ -126,7 +126,7 @@ def test_tied_embeddings_are_one_parameter():
 @pytest.mark.parametrize(("init", "std"), [(None, 24**-0.5), (0.02, 0.02)])
 def test_the_numbers_start_as_the_config_says(init, std):
     model = Transformer(**SMALL | {"vocab": 997}, init_std=init)
-    assert model.encoder.tokens().weight.std().item() == pytest.approx(std, rel=0.05)
+    assert model.encoder.token_embedding().weight.std().item() == pytest.approx(std, rel=0.05)
     matrix = model.decoder.layers[0].cross.w_k.weight
     expected = (2 / 48) ** 0.5 if init is None else 0.02
     assert matrix.std().item() == pytest.approx(expected, rel=0.1)

@@ -5,9 +5,9 @@ from torch import nn
 import regard
 from models.transformer.cases import WRITERS, inputs, small, written
 from regard.attention import catalog
-from regard.models.transformer import native_decoder as fluent
+from regard.models.transformer import native_decoder
 from regard.models.transformer.kv_cache import TransformerState
-from regard.models.transformer.native_decoder import FluentState
+from regard.models.transformer.native_decoder import NativeDecoderState
 
 ROWS, LENGTH = 3, 11
 CLOSE = {"atol": 1e-5, "rtol": 1e-4}
@@ -15,9 +15,11 @@ CLOSE = {"atol": 1e-5, "rtol": 1e-4}
 
 @pytest.fixture(params=["native", "torch"])
 def way(request, monkeypatch):
-    """With the native engine, where it is built, and without."""
+    """With the native step, where it is built, and without."""
     if request.param == "torch":
-        monkeypatch.setattr(fluent.Engine, "of", staticmethod(lambda *_: None))
+        monkeypatch.setattr(
+            native_decoder.NativeStep, "build_if_supported", staticmethod(lambda *_: None)
+        )
     return request.param
 
 
@@ -35,7 +37,7 @@ def begun(model):
 def test_steps_without_detours_give_what_one_pass_gives(way, name):
     model = small(name)
     state, target, whole = begun(model)
-    assert isinstance(state, FluentState)
+    assert isinstance(state, NativeDecoderState)
     for start, stop in ((0, 5), (5, 6), (6, 7), (7, 9), (9, 10)):
         logits, state = model.step(state, target[:, start:stop])
         torch.testing.assert_close(logits, whole[:, stop - 1], **CLOSE)
@@ -77,10 +79,10 @@ def test_a_long_text_is_read_on_several_threads():
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
-def test_other_precisions_are_read_without_the_engine(dtype):
+def test_other_precisions_are_read_without_the_native_step(dtype):
     model = small("marian").to(dtype)
     state, target, whole = begun(model)
-    assert state.plan.engine is None
+    assert state.parameters.native_step is None
     _, state = model.step(state, target[:, :5])
     logits, _ = model.step(state, target[:, 5:6])
     loose = {"atol": 0.1, "rtol": 0.1} if dtype == torch.bfloat16 else CLOSE
@@ -91,7 +93,7 @@ def test_other_precisions_are_read_without_the_engine(dtype):
 def test_a_mechanism_that_is_not_plain_is_read_by_the_layers(name):
     state, _, _ = begun(small("gpt2", attention=name))
     plain = {"scaled-dot", "rotary", "single-head", "multi-head", "grouped-query", "multi-query"}
-    assert isinstance(state, FluentState) == (name in plain)
+    assert isinstance(state, NativeDecoderState) == (name in plain)
 
 
 def test_who_listens_to_a_module_hears_it():

@@ -5,7 +5,7 @@ from models.transformer.cases import WRITERS, inputs, small, written
 from regard.attention import QuantisedLinear
 from regard.errors import InputError
 from regard.models import Recurrent, Transformer, from_pretrained
-from regard.models.transformer import native_decoder as fluent
+from regard.models.transformer import native_decoder
 
 ROWS = 3
 
@@ -26,17 +26,19 @@ def test_logits_stay_near_in_eight_bits(name):
     assert (logits(light) - wanted).norm() < 0.05 * wanted.norm()
 
 
-@pytest.mark.parametrize("engine", [True, False])
+@pytest.mark.parametrize("native_step", [True, False])
 @pytest.mark.parametrize("name", WRITERS)
 @torch.no_grad()
-def test_steps_in_eight_bits_give_what_one_pass_gives(name, engine, monkeypatch):
-    if not engine:
-        monkeypatch.setattr(fluent.Engine, "of", staticmethod(lambda *_: None))
+def test_steps_in_eight_bits_give_what_one_pass_gives(name, native_step, monkeypatch):
+    if not native_step:
+        monkeypatch.setattr(
+            native_decoder.NativeStep, "build_if_supported", staticmethod(lambda *_: None)
+        )
     light = small(name).to_int8()
     ids, target = inputs(light, ROWS, 7)[0], written(light, ROWS, 5)
     whole = light(ids, target) if light.reads_source else light(target)
     state = light.begin(ids if light.reads_source else target)
-    assert isinstance(state, fluent.FluentState)
+    assert isinstance(state, native_decoder.NativeDecoderState)
     for place in range(target.shape[1]):
         found, state = light.step(state, target[:, place : place + 1])
         torch.testing.assert_close(found, whole[:, place], atol=0.03, rtol=0.03)

@@ -1,4 +1,9 @@
-"""The native step of a decoder: its parts told to the kernel once, its state at every token."""
+"""One decoding step in C++: all layers of a decoder for one new token in each row.
+
+The parameters are described to the kernel once, as pointers and sizes; before each step the kernel
+is told where the cache and the source lie. See `regard.kernels.decode.decoder_step` for the
+structures.
+"""
 
 import ctypes
 from collections.abc import Iterator
@@ -19,92 +24,108 @@ from regard.kernels.decode.decoder_step import (
     load_layer_attention,
 )
 from regard.kernels.decode.matvec import MAX_MATVEC_ROWS
-from regard.models.transformer import layer_parameters as taken_apart
-from regard.models.transformer.kv_cache import Source
-from regard.models.transformer.layer_parameters import Part, Vectors
+from regard.models.transformer.kv_cache import SourceCache
+from regard.models.transformer.layer_parameters import LayerParameters, NormParameters, Vectors
 from regard.models.transformer.layers import activation
 
-Joined = Float[Tensor, "row joined"]
+QueryKeyValue = Float[Tensor, "row joined"]
 
+# The kernel knows activations by these numbers.
 _ACTIVATIONS = {activation(name): n for n, name in enumerate(("relu", "gelu", "gelu-tanh", "silu"))}
 
 
 @dataclass(frozen=True)
-class Past:
-    """What the rows have read: `start` positions, of which `pads` may be padding.
+class StepCache:
+    """The key/value cache as one step reads it; the new token stands at `position`.
 
-    At position p a row finds what it read in row table[p] of the room.
+    At position p, batch row r reads row `cache_rows[r, p]` of the cache.
     """
 
-    room: Float[Tensor, "layer position room_row side head dim"]
-    table: Int[Tensor, "row position"]
-    start: int
-    pads: Int[Tensor, " row"] | None
-    turns: RotaryTable | None
+    cache: Float[Tensor, "layer position cache_row side head dim"]
+    cache_rows: Int[Tensor, "row position"]
+    position: int
+    left_padding: Int[Tensor, " row"] | None
+    rotary: RotaryTable | None
 
 
-class Engine:
-    """All layers of a decoder and its output, for few rows in float32 on a CPU."""
+class NativeStep:
+    """All layers of a decoder and its output matrix in C++, in float32 on a CPU."""
 
     def __init__(
-        self, parts: tuple[Part, ...], norm: taken_apart.Norm | None, output: Projection
+        self,
+        layers: tuple[LayerParameters, ...],
+        norm: NormParameters | None,
+        output: Projection,
     ) -> None:
-        self.parts, self.held = parts, (norm, output)  # what the kernel reads must live on
-        self.blocks = (DecoderLayer * len(parts))(*map(_block, parts))
-        own, first = parts[0].own, parts[0]
-        joined = own.project.sizes[0]
+        # C++ holds pointers to these tensors: a reference here keeps them alive.
+        self.layers, self.norm, self.output = layers, norm, output
+        self.native_layers = (DecoderLayer * len(layers))(*map(_native_layer, layers))
+        attention, first = layers[0].self_attention, layers[0]
+        qkv_width = attention.project.sizes[0]
         self.step = DecoderStep(
-            final_norm=_norm(norm),
-            output=_linear(output),
-            layer_count=len(parts),
+            final_norm=_native_norm(norm),
+            output=_native_linear(output),
+            layer_count=len(layers),
             dim=output.sizes[1],
-            max_width=max(joined, first.up.sizes[0]),
-            heads=own.heads,
-            key_heads=own.key_heads,
-            head_dim=joined // (own.heads + 2 * own.key_heads),
+            max_width=max(qkv_width, first.up.sizes[0]),
+            heads=attention.heads,
+            key_heads=attention.key_heads,
+            head_dim=qkv_width // (attention.heads + 2 * attention.key_heads),
             norm_first=int(first.norm_first),
             activation=_ACTIVATIONS[first.activation],
-            rotary_halves=int(own.rotary is not None and own.rotary.pairs == "halves"),
+            rotary_halves=int(attention.rotary is not None and attention.rotary.pairs == "halves"),
         )
-        self.step.layers = ctypes.addressof(self.blocks)
+        self.step.layers = ctypes.addressof(self.native_layers)
         self.scratch = torch.empty(0)
-        self.past: Past | None = None
-        self.source: Source | None = None
-        self.hidden: Tensor | None = None
+        self.cache: StepCache | None = None
+        self.source: SourceCache | None = None
+        self.source_bias: Tensor | None = None
 
     @staticmethod
-    def of(
-        parts: tuple[Part, ...], norm: taken_apart.Norm | None, output: Projection
-    ) -> "Engine | None":
-        """The engine of these parts; None where it is not built, or they are not for it."""
+    def build_if_supported(
+        layers: tuple[LayerParameters, ...], norm: NormParameters | None, output: Projection
+    ) -> "NativeStep | None":
+        """The step of these layers; None without the library, or for other dtypes and devices."""
         known = load_layer_attention() is not None and all(
-            part.activation in _ACTIVATIONS for part in parts
+            layer.activation in _ACTIVATIONS for layer in layers
         )
-        native = known and all(each.native for part in parts for each in _products(part))
-        return Engine(parts, norm, output) if native and output.native else None
+        native = known and all(product.native for layer in layers for product in _products(layer))
+        return NativeStep(layers, norm, output) if native and output.native else None
 
-    def takes(self, rows: int) -> bool:
-        """Whether so many rows are few enough to be multiplied here; in eight bits all are."""
-        return rows <= MAX_MATVEC_ROWS or isinstance(self.held[1], QuantisedProduct)
+    def supports_rows(self, rows: int) -> bool:
+        """True if the products of this number of rows are faster here than in torch.
 
-    def aim(self, past: Past) -> None:
-        """From now on, read this past."""
-        step, self.past = self.step, past
-        step.rows, step.position, step.threads = (
-            len(past.table),
-            past.start,
-            torch.get_num_threads(),
-        )
-        step.cache, step.cache_rows = past.room.data_ptr(), past.table.data_ptr()
-        step.cache_strides[:] = past.room.stride()[:4]
-        step.cache_rows_stride = past.table.stride(0)
-        step.padding = None if past.pads is None else past.pads.data_ptr()
-        if past.turns is not None:
-            step.cos, step.sin = past.turns.cos.data_ptr(), past.turns.sin.data_ptr()
-        step.scratch = self._scratch()
+        Matrices of 8-bit integers are always multiplied here.
+        """
+        return rows <= MAX_MATVEC_ROWS or isinstance(self.output, QuantisedProduct)
+
+    def set_cache(self, cache: StepCache) -> None:
+        """Read and extend this cache from now on."""
+        step, self.cache = self.step, cache
+        step.rows, step.position = len(cache.cache_rows), cache.position
+        step.threads = torch.get_num_threads()
+        step.cache, step.cache_rows = cache.cache.data_ptr(), cache.cache_rows.data_ptr()
+        step.cache_strides[:] = cache.cache.stride()[:4]
+        step.cache_rows_stride = cache.cache_rows.stride(0)
+        step.padding = None if cache.left_padding is None else cache.left_padding.data_ptr()
+        if cache.rotary is not None:
+            step.cos, step.sin = cache.rotary.cos.data_ptr(), cache.rotary.sin.data_ptr()
+        step.scratch = self._scratch_pointer()
+
+    def set_source(self, source: SourceCache | None, source_bias: Tensor | None) -> None:
+        """Read this source from now on; `source_bias` is added to its attention scores."""
+        if source is None or source is self.source:
+            return
+        for layer, cache in zip(self.native_layers, source.caches, strict=True):
+            layer.source_key, layer.source_value = cache.key.data_ptr(), cache.value.data_ptr()
+            layer.source_strides[:] = cache.key.stride()[:3]
+        self.source, self.source_bias = source, source_bias
+        self.step.source_length = source.caches[0].key.shape[2]
+        self.step.rows_per_source = source.rows_per_input
+        self.step.source_bias = None if source_bias is None else source_bias.data_ptr()
 
     def __call__(self, x: Vectors) -> Float[Tensor, "row vocab"]:
-        """The logits after the tokens of these vectors, which become the newest of the past."""
+        """The logits after tokens with these embeddings; their keys and values join the cache."""
         run, x = load_decoder_step(), x.contiguous()
         assert run is not None
         logits = x.new_empty(x.shape[0], self.step.output.out_features)
@@ -112,37 +133,24 @@ class Engine:
         run(self.step)
         return logits
 
-    def own(self, layer: int, joined: Joined) -> Vectors:
-        """What the past says to these queries, whose keys and values become the newest of it."""
-        return self._read(layer, joined, 1)
+    def self_attention(self, layer: int, qkv: QueryKeyValue) -> Vectors:
+        """The context of one layer's self-attention; its new keys and values join the cache."""
+        return self._attend(layer, qkv, 1)
 
-    def other(self, layer: int, query: Vectors) -> Vectors:
-        """What the source says to these queries."""
-        return self._read(layer, query, 0)
+    def cross_attention(self, layer: int, query: Vectors) -> Vectors:
+        """The context of one layer's cross-attention over the source."""
+        return self._attend(layer, query, 0)
 
-    def _read(self, layer: int, x: Joined, own: int) -> Vectors:
+    def _attend(self, layer: int, x: QueryKeyValue, is_self: int) -> Vectors:
+        """The attention of one layer alone, for batches whose products torch computes."""
         run, step = load_layer_attention(), self.step
         assert run is not None
         context = x.new_empty(x.shape[0], step.heads * step.head_dim)
-        run(step, layer, x.data_ptr(), context.data_ptr(), own)
+        run(step, layer, x.data_ptr(), context.data_ptr(), is_self)
         return context
 
-    def look_at(self, source: Source | None, hidden: Tensor | None) -> None:
-        """From now on, read this source; `hidden` is added to its scores."""
-        if source is None or source is self.source:
-            return
-        for block, cache in zip(self.blocks, source.caches, strict=True):
-            block.source_key, block.source_value = cache.key.data_ptr(), cache.value.data_ptr()
-            block.source_strides[:] = cache.key.stride()[:3]
-        self.source, self.hidden = source, hidden
-        self.step.source_length, self.step.rows_per_source = (
-            source.caches[0].key.shape[2],
-            source.rows,
-        )
-        self.step.source_bias = None if hidden is None else hidden.data_ptr()
-
-    def _scratch(self) -> int:
-        """The place of as many numbers as the kernel wants to write down in between."""
+    def _scratch_pointer(self) -> int:
+        """A pointer to memory for the kernel's intermediate results, which grows when needed."""
         step = self.step
         longest = max(step.position + 1, step.source_length)
         count = step.rows * (step.dim + 2 * step.max_width + step.heads * (step.head_dim + longest))
@@ -151,43 +159,47 @@ class Engine:
         return self.scratch.data_ptr()
 
 
-def _products(part: Part) -> Iterator[Projection]:
-    for reading in (part.own, part.other):
-        if reading is not None:
-            yield from (reading.project, reading.out)
-    yield from (each for each in (part.up, part.gate, part.down) if each is not None)
+def _products(layer: LayerParameters) -> Iterator[Projection]:
+    """Every matrix of a layer."""
+    for attention in (layer.self_attention, layer.cross_attention):
+        if attention is not None:
+            yield from (attention.project, attention.out)
+    feed_forward = (layer.up, layer.gate, layer.down)
+    yield from (product for product in feed_forward if product is not None)
 
 
-def _block(part: Part) -> DecoderLayer:
-    own, other = part.own, part.other
+def _native_layer(layer: LayerParameters) -> DecoderLayer:
+    """The C++ structure of a layer."""
+    attention, cross = layer.self_attention, layer.cross_attention
     return DecoderLayer(
-        qkv=_linear(own.project),
-        self_out=_linear(own.out),
-        cross_query=_linear(None if other is None else other.project),
-        cross_out=_linear(None if other is None else other.out),
-        up=_linear(part.up),
-        gate=_linear(part.gate),
-        down=_linear(part.down),
-        self_norm=_norm(own.norm),
-        cross_norm=_norm(None if other is None else other.norm),
-        ffn_norm=_norm(part.norm),
+        qkv=_native_linear(attention.project),
+        self_out=_native_linear(attention.out),
+        cross_query=_native_linear(None if cross is None else cross.project),
+        cross_out=_native_linear(None if cross is None else cross.out),
+        up=_native_linear(layer.up),
+        gate=_native_linear(layer.gate),
+        down=_native_linear(layer.down),
+        self_norm=_native_norm(attention.norm),
+        cross_norm=_native_norm(None if cross is None else cross.norm),
+        ffn_norm=_native_norm(layer.norm),
     )
 
 
-def _linear(product: Projection | None) -> Linear:
-    """The place of a matrix, and its sizes; without one, nothing."""
+def _native_linear(product: Projection | None) -> Linear:
+    """The C++ structure of a matrix: its pointers and sizes, null pointers for None."""
     if product is None:
         return Linear()
     assert isinstance(product, Product | QuantisedProduct)
     scales = product.scale.data_ptr() if isinstance(product, QuantisedProduct) else None
     bias = None if product.bias is None else product.bias.data_ptr()
-    outs, dim = product.sizes
-    return Linear(product.weight.data_ptr(), scales, bias, dim, outs)
+    out_features, in_features = product.sizes
+    return Linear(product.weight.data_ptr(), scales, bias, in_features, out_features)
 
 
-def _norm(norm: taken_apart.Norm | None) -> Norm:
+def _native_norm(norm: NormParameters | None) -> Norm:
+    """The C++ structure of a normalisation; kind 0 for None."""
     if norm is None:
         return Norm()
     bias = None if norm.bias is None else norm.bias.data_ptr()
     eps = torch.finfo(norm.weight.dtype).eps if norm.eps is None else norm.eps
-    return Norm(norm.weight.data_ptr(), bias, eps, 2 if norm.root else 1)
+    return Norm(norm.weight.data_ptr(), bias, eps, 2 if norm.is_rms else 1)

@@ -1,4 +1,4 @@
-"""How tokens and pictures become vectors that know where they stand."""
+"""Embeddings: tokens or image patches as vectors, with their positions added."""
 
 import math
 
@@ -15,7 +15,11 @@ Vectors = Float[Tensor, "batch length hidden"]
 
 
 class Positions(nn.Module):
-    """Adds a vector for each position: sinusoids (Vaswani et al. 2017, 3.5) or learned ones."""
+    """Adds a vector for each position: sinusoids (Vaswani et al. 2017, 3.5) or learned ones.
+
+    Unlike the modules of `regard.attention`, whose tables it uses, it can take the position of each
+    token from a tensor, which batches with padding need.
+    """
 
     table: Tensor
 
@@ -29,22 +33,22 @@ class Positions(nn.Module):
             table = torch.cat([table[:, 0::2], table[:, 1::2]], dim=1)
         self.register_buffer("table", table, persistent=False)
 
-    def forward(self, x: Vectors, offset: int = 0, places: Ids | None = None) -> Vectors:
-        """The vectors with their positions added: `places`, or from `offset` on."""
+    def forward(self, x: Vectors, offset: int = 0, positions: Ids | None = None) -> Vectors:
+        """The vectors with their positions added: `positions`, or offset, offset + 1, ..."""
         stop = offset + x.shape[1]
-        if places is not None and not torch.compiler.is_compiling():
-            stop = 1 + int(places.max())
+        if positions is not None and not torch.compiler.is_compiling():
+            stop = 1 + int(positions.max())
         if stop > len(self.table):
             raise InputError(
                 f"this model knows {len(self.table)} positions, got {stop} tokens; shorten the "
                 "text, or build the model with more max_positions"
             )
-        rows = self.table[offset:stop] if places is None else self.table[places]
+        rows = self.table[offset:stop] if positions is None else self.table[positions]
         return x + rows.to(x.dtype)
 
 
 class TokenEmbeddings(nn.Module):
-    """The vector of each token, of its position and of its type, added (Devlin et al. 2019, 3)."""
+    """The sum of a token's vector, its position's and its type's (Devlin et al. 2019, 3)."""
 
     def __init__(self, config: TransformerConfig, vocab: int) -> None:
         super().__init__()
@@ -57,10 +61,10 @@ class TokenEmbeddings(nn.Module):
         self.dropout = nn.Dropout(config.dropout)
 
     def forward(
-        self, ids: Ids, types: Ids | None = None, *, offset: int = 0, places: Ids | None = None
+        self, ids: Ids, types: Ids | None = None, *, offset: int = 0, positions: Ids | None = None
     ) -> Vectors:
-        """The vectors of tokens that stand from `offset` on, or at `places`."""
-        x = self._looked_up(ids)
+        """The vectors of tokens at `positions`, or at offset, offset + 1, ... without them."""
+        x = self._look_up(ids)
         if self.scale != 1.0:
             x = x * self.scale
         if self.types is not None:
@@ -69,16 +73,17 @@ class TokenEmbeddings(nn.Module):
         elif types is not None:
             raise InputError("this model has no token types; leave token_type_ids out")
         if self.positions is not None:
-            x = self.positions(x, offset, places)
+            x = self.positions(x, offset, positions)
         if self.norm is not None:
             x = self.norm(x)
         dropped: Tensor = self.dropout(x)
         return dropped
 
-    def _looked_up(self, ids: Ids) -> Vectors:
+    def _look_up(self, ids: Ids) -> Vectors:
+        """The embedding of each token; an InputError for ids outside of the vocabulary."""
         _check_ids(ids)
         try:
-            found: Tensor = self.tokens(ids)
+            vectors: Tensor = self.tokens(ids)
         except IndexError:
             vocab = self.tokens.num_embeddings
             wrong = ids[(ids < 0) | (ids >= vocab)][0].item()
@@ -86,11 +91,11 @@ class TokenEmbeddings(nn.Module):
                 f"this model has a vocabulary of {vocab} tokens, 0 to {vocab - 1}, got the id "
                 f"{wrong}; is the tokenizer another model's?"
             ) from None
-        return found
+        return vectors
 
 
 class PatchEmbeddings(nn.Module):
-    """The vector of each patch of a picture, after a class token (Dosovitskiy et al. 2021, 3.1)."""
+    """The vectors of a class token and of each image patch (Dosovitskiy et al. 2021, 3.1)."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
@@ -122,13 +127,14 @@ class PatchEmbeddings(nn.Module):
 
 
 def make_norm(config: TransformerConfig) -> nn.Module:
-    """Layer normalisation (Ba et al. 2016), or by the root mean square (Zhang & Sennrich 2019)."""
+    """LayerNorm (Ba et al. 2016) or RMSNorm (Zhang & Sennrich 2019), as the configuration says."""
     if config.norm == "rms":
         return nn.RMSNorm(config.d_model, eps=config.norm_eps)
     return nn.LayerNorm(config.d_model, eps=config.norm_eps)
 
 
 def _check_ids(ids: Tensor) -> None:
+    """Raise an error unless these are whole numbers (batch, length), one token at least."""
     if ids.dim() != 2:
         raise ShapeError(
             f"expected token ids (batch, length), got the shape {tuple(ids.shape)}; one text alone "

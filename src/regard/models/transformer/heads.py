@@ -1,4 +1,4 @@
-"""What a Transformer says at its end: the next token, a class, or where an answer lies."""
+"""Output heads: logits of the next token, of classes, or of where an answer starts and ends."""
 
 import torch
 from jaxtyping import Bool, Float
@@ -15,7 +15,7 @@ Real = Bool[Tensor, "batch length"]
 
 
 class LanguageHead(nn.Module):
-    """The logits of every token; the matrix may be that of the embeddings (Press & Wolf 2017)."""
+    """The logits of the next token; its matrix may be the token embedding (Press & Wolf 2017)."""
 
     def __init__(self, config: TransformerConfig, vocab: int, tied: Tensor | None) -> None:
         super().__init__()
@@ -34,7 +34,7 @@ class LanguageHead(nn.Module):
         return logits
 
     def features(self, hidden: Hidden) -> Hidden:
-        """What the output layer reads."""
+        """The input of the output layer."""
         return hidden if self.transform is None else self.transform(hidden)
 
 
@@ -48,7 +48,7 @@ class Transform(nn.Module):
         self.norm = make_norm(config)
 
     def forward(self, hidden: Hidden) -> Hidden:
-        """The vectors, each by itself."""
+        """The transformed vector of each position."""
         transformed: Tensor = self.norm(self.activation(self.dense(hidden)))
         return transformed
 
@@ -75,14 +75,14 @@ class AttentivePooling(nn.Module):
         nn.init.normal_(self.query, std=0.02)
 
     def forward(self, hidden: Hidden, real: Real | None = None) -> Float[Tensor, "batch hidden"]:
-        """One vector for each text, mixed from those of its real tokens."""
+        """One vector for each text, a weighted sum over its real tokens."""
         query = self.query.expand(len(hidden), 1, -1)
         mask = None if real is None else padding(real)
         return attend(query, torch.tanh(self.w_k(hidden)), hidden, mask=mask)[:, 0]
 
 
 class ClassificationHead(nn.Module):
-    """The logits of the classes, from one vector of the whole text or picture."""
+    """The logits of the classes, from one vector of the whole text or image."""
 
     def __init__(self, config: TransformerConfig, pooler: Pooler | None) -> None:
         super().__init__()
@@ -92,7 +92,7 @@ class ClassificationHead(nn.Module):
         self.output = nn.Linear(config.d_model, config.labels)
 
     def forward(self, hidden: Hidden, real: Real | None = None) -> Float[Tensor, "batch label"]:
-        """The logits of each text or picture."""
+        """The logits of each text or image."""
         if self.attentive is not None:
             pooled = self.attentive(hidden, real)
         elif self.pooler is not None:
@@ -111,6 +111,6 @@ class SpanHead(nn.Module):
         self.output = nn.Linear(config.d_model, 2)
 
     def forward(self, hidden: Hidden, real: Real | None = None) -> Float[Tensor, "batch length 2"]:
-        """Start and end, side by side in the last axis."""
+        """The logits of start and end, in the last axis."""
         logits: Tensor = self.output(hidden)
         return logits

@@ -1,4 +1,4 @@
-"""The numbers that a network starts from."""
+"""Weight initialisation of a Transformer."""
 
 import math
 
@@ -11,7 +11,7 @@ __all__ = ["initialise"]
 
 
 def initialise(model: nn.Module, config: TransformerConfig) -> None:
-    """Draw the matrices: by Xavier's rule (Glorot & Bengio 2010), or from N(0, init_std^2).
+    """Initialise all matrices: by Xavier's rule (Glorot & Bengio 2010), or from N(0, init_std^2).
 
     With Xavier's rule embeddings come from N(0, 1/d_model), so that scaled by sqrt(d_model) they
     have unit variance (Vaswani et al. 2017, section 3.4). Biases begin at zero.
@@ -25,11 +25,13 @@ def initialise(model: nn.Module, config: TransformerConfig) -> None:
         elif isinstance(module, PatchEmbeddings):
             nn.init.normal_(module.first, std=0.02)
     for module in model.modules():
-        if isinstance(module, nn.Embedding):  # last, for a tied matrix is an embedding
+        # Embeddings come last: a matrix that is tied to an embedding keeps the embedding's numbers.
+        if isinstance(module, nn.Embedding):
             nn.init.normal_(module.weight, std=std)
 
 
 def _draw_matrix(module: nn.Linear | nn.Conv2d, std: float | None) -> None:
+    """Draw the weights of one layer; its bias becomes zero."""
     if std is None:
         nn.init.xavier_uniform_(module.weight)
     else:

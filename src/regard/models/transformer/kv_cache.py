@@ -1,4 +1,9 @@
-"""What a decoder reads while it writes: its own past in rooms that grow, and the source."""
+"""What a Transformer keeps between two steps of decoding: key/value caches and the encoded source.
+
+`TransformerState` is the state of the ordinary decoder, which runs its layers as modules. Each
+layer has a `GrowingCache` of the tokens read so far. An encoder-decoder also has a `SourceCache`:
+the source, projected to the keys and values of every cross-attention once for all steps.
+"""
 
 from dataclasses import dataclass, replace
 
@@ -11,184 +16,187 @@ from regard.attention import KeyValueCache, MultiHeadAttention
 from regard.errors import InputError, ShapeError
 from regard.masks import Mask, causal, everything, padding
 
-Room = Float[Tensor, "row key_head capacity head_dim"]
+Buffer = Float[Tensor, "row key_head capacity head_dim"]
 Rows = Int[Tensor, " row"]
 
-_FIRST = 32  # positions of a new room
+_FIRST_CAPACITY = 32  # positions
 
 
 @dataclass(frozen=True)
-class Growing(KeyValueCache):
-    """A cache with room for more: a longer one is written into the same room, doubled when full.
+class GrowingCache(KeyValueCache):
+    """A cache that is a view of larger buffers, which double when they are full.
 
-    The shorter one is spent by it.
+    New keys and values are written into the buffers in place, so a step does not copy the past. The
+    cache before must not be used any more afterwards: both share the buffers.
     """
 
-    rooms: tuple[Room, Room]
+    buffers: tuple[Buffer, Buffer]
 
     @classmethod
-    def empty(cls, attention: MultiHeadAttention, rows: int) -> "Growing":
-        """A cache of nothing, for so many rows."""
+    def empty(cls, attention: MultiHeadAttention, rows: int) -> "GrowingCache":
+        """A cache without any position for a batch of `rows` rows."""
         weight, heads = attention.w_k.weight, attention.key_heads
         nothing = weight.new_empty(rows, heads, 0, len(weight) // heads)
-        return Growing(nothing, nothing, (nothing, nothing))
+        return GrowingCache(nothing, nothing, (nothing, nothing))
 
-    def extended(self, new: KeyValueCache) -> "Growing":
-        """This cache followed by the new one, which is the only one copied."""
+    def extended(self, new: KeyValueCache) -> "GrowingCache":
+        """This cache followed by the new keys and values, which alone are copied."""
         start, stop = self.length, self.length + new.length
-        rooms, capacity = self.rooms, self.rooms[0].shape[2]
+        buffers, capacity = self.buffers, self.buffers[0].shape[2]
         if stop > capacity:
-            larger = max(_FIRST, stop, 2 * capacity)
-            rooms = (_moved(self.key, larger), _moved(self.value, larger))
+            larger = max(_FIRST_CAPACITY, stop, 2 * capacity)
+            buffers = (_copy_to_buffer(self.key, larger), _copy_to_buffer(self.value, larger))
         place = torch.arange(start, stop, device=new.key.device)
-        # written by an operation on the room itself, so that who follows the data can see it
-        rooms[0].index_copy_(2, place, new.key)
-        rooms[1].index_copy_(2, place, new.value)
-        return Growing(rooms[0][:, :, :stop], rooms[1][:, :, :stop], rooms)
+        # index_copy_ is an operation on the buffer itself, which `regard.watch` can follow; an
+        # assignment to a slice would be one on a view.
+        buffers[0].index_copy_(2, place, new.key)
+        buffers[1].index_copy_(2, place, new.value)
+        return GrowingCache(buffers[0][:, :, :stop], buffers[1][:, :, :stop], buffers)
 
-    def select(self, rows: Rows) -> "Growing":
-        """The cache of these rows, in a room of its own."""
-        capacity, length = self.rooms[0].shape[2], self.length
-        key, value = (_moved(side, capacity, rows) for side in (self.key, self.value))
-        return Growing(key[:, :, :length], value[:, :, :length], (key, value))
+    def select(self, rows: Rows) -> "GrowingCache":
+        """The cache of these rows in this order, in buffers of its own."""
+        capacity, length = self.buffers[0].shape[2], self.length
+        key, value = (_copy_to_buffer(side, capacity, rows) for side in (self.key, self.value))
+        return GrowingCache(key[:, :, :length], value[:, :, :length], (key, value))
 
 
 @dataclass(frozen=True)
-class Memory:
-    """The projected source of one layer, a sentence each; `rows` neighbours write from each one.
+class LayerSource:
+    """The source as one cross-attention layer reads it: projected keys and values, and a mask.
 
-    Their queries are read together as those of one sentence, so that nothing is repeated.
+    There is one entry for each input. `rows_per_input` neighbouring batch rows, the beams of an
+    input, read the same entry.
     """
 
     cache: KeyValueCache
     mask: Mask | None = None
-    rows: int = 1
+    rows_per_input: int = 1
 
-    def read(
+    def attend(
         self, attention: MultiHeadAttention, query: Float[Tensor, "row new hidden"], offset: int
     ) -> Float[Tensor, "row new hidden"]:
-        """The new vector of each query, from the source of its row."""
-        if self.rows == 1:
+        """The context of each query over the source of its row."""
+        if self.rows_per_input == 1:
             return attention.read(query, self.cache, self.mask, offset=offset)
-        # a watcher sees each row with the source that it reads, as without beams
-        if _placed(attention) or has_torch_function((query,)):
-            return attention.read(query, *self._repeated(), offset=offset)
-        folded = query.reshape(-1, self.rows * query.shape[1], query.shape[2])
+        # Someone who watches sees each row with the source that it reads, as without beams.
+        if _depends_on_position(attention) or has_torch_function((query,)):
+            return attention.read(query, *self._repeat(), offset=offset)
+        # The queries of all beams of an input become queries of one row: the source is not copied.
+        folded = query.reshape(-1, self.rows_per_input * query.shape[1], query.shape[2])
         return attention.read(folded, self.cache, self.mask).view_as(query)
 
-    def _repeated(self) -> tuple[KeyValueCache, Mask | None]:
+    def _repeat(self) -> tuple[KeyValueCache, Mask | None]:
+        """The cache and the mask with an entry for each batch row."""
         key, value = self.cache.key, self.cache.value
+        count = self.rows_per_input
         cache = KeyValueCache(
-            key.repeat_interleave(self.rows, dim=0), value.repeat_interleave(self.rows, dim=0)
+            key.repeat_interleave(count, dim=0), value.repeat_interleave(count, dim=0)
         )
         if self.mask is None:
             return cache, None
         real = self.mask.dense(1, key.shape[2], device=key.device)[:, 0, 0]
-        return cache, padding(real.repeat_interleave(self.rows, dim=0))
-
-
-def _placed(attention: MultiHeadAttention) -> bool:
-    """Whether it counts where a query stands."""
-    mechanism = attention.mechanism
-    free = mechanism.bias is None and mechanism.mask == everything()
-    return attention.rotary is not None or not free
-
-
-def _moved(side: Tensor, capacity: int, rows: Rows | None = None) -> Room:
-    """Keys or values, or those of some rows, in a new room: a row's positions lie together."""
-    batch, heads, length, dim = side.shape
-    batch = batch if rows is None else len(rows)
-    room = side.new_empty(batch, capacity, heads, dim)
-    old = side.transpose(1, 2)
-    if rows is None:
-        room[:, :length] = old
-    elif length:
-        torch.index_select(old, 0, rows, out=room[:, :length])
-    return room.transpose(1, 2)
+        return cache, padding(real.repeat_interleave(count, dim=0))
 
 
 @dataclass(frozen=True)
-class Source:
-    """The projected source, layer by layer: one for each sentence, `rows` rows write from each."""
+class SourceCache:
+    """The source projected for every layer; `rows_per_input` batch rows read from each input.
+
+    `real` is True for tokens of the source that are not padding, and None if all are real.
+    """
 
     caches: tuple[KeyValueCache, ...]
     real: Bool[Tensor, "sentence key"] | None = None
-    rows: int = 1
+    rows_per_input: int = 1
 
-    def memories(self) -> tuple[Memory, ...]:
-        """What each layer reads."""
+    def by_layer(self) -> tuple[LayerSource, ...]:
+        """The source as each layer reads it."""
         mask = None if self.real is None else padding(self.real)
-        return tuple(Memory(cache, mask, self.rows) for cache in self.caches)
+        return tuple(LayerSource(cache, mask, self.rows_per_input) for cache in self.caches)
 
-    def select(self, rows: Rows) -> "Source":
-        """The sentences of these rows; one that no row writes from is dropped.
+    def select(self, rows: Rows) -> "SourceCache":
+        """The source of these batch rows; an input that no row reads is dropped.
 
-        While all have as many neighbouring rows, no sentence is repeated.
+        As long as all inputs have the same number of neighbouring rows, none is repeated.
         """
-        owners = torch.div(rows, self.rows, rounding_mode="floor")
-        kept, counts = torch.unique_consecutive(owners, return_counts=True)
-        each = int(counts[0])
-        if not bool((counts == each).all()):
-            kept, each = owners, 1
+        inputs = torch.div(rows, self.rows_per_input, rounding_mode="floor")
+        kept, counts = torch.unique_consecutive(inputs, return_counts=True)
+        rows_per_input = int(counts[0])
+        if not bool((counts == rows_per_input).all()):
+            kept, rows_per_input = inputs, 1
         count = self.caches[0].key.shape[0]
         if len(kept) == count and torch.equal(kept, torch.arange(count, device=kept.device)):
-            return replace(self, rows=each)
+            return replace(self, rows_per_input=rows_per_input)
         caches = tuple(
             KeyValueCache(cache.key.index_select(0, kept), cache.value.index_select(0, kept))
             for cache in self.caches
         )
-        return Source(caches, None if self.real is None else self.real[kept], each)
+        return SourceCache(caches, None if self.real is None else self.real[kept], rows_per_input)
 
 
 @dataclass(frozen=True)
 class TransformerState:
-    """What so many rows have read: `length` tokens each, of which the first `pads` are padding."""
+    """The state after each of `rows` rows has read `length` tokens.
+
+    `self_caches` are the keys and values of each layer's self-attention. `left_padding` is the
+    number of padding tokens that each row begins with, None if no row has any.
+    """
 
     rows: int
-    own: tuple[Growing, ...]
-    pads: Rows | None = None
-    source: Source | None = None
+    self_caches: tuple[GrowingCache, ...]
+    left_padding: Rows | None = None
+    source: SourceCache | None = None
     length: int = 0
 
     def select(self, rows: Rows) -> "TransformerState":
-        """These rows in this order, a row as often as it is named; the others leave."""
-        if unmoved(rows, self.rows):
+        """The state of these rows in this order; a row may be repeated, and others are dropped."""
+        if keeps_all_rows(rows, self.rows):
             return self
         return TransformerState(
             len(rows),
-            tuple(cache.select(rows) for cache in self.own),
-            None if self.pads is None else self.pads[rows],
+            tuple(cache.select(rows) for cache in self.self_caches),
+            None if self.left_padding is None else self.left_padding[rows],
             None if self.source is None else self.source.select(rows),
             self.length,
         )
 
-    def read(self, own: tuple[Growing, ...], new: int) -> "TransformerState":
-        """The state that has read so many new tokens."""
-        return replace(self, own=own, length=self.length + new)
+    def after_reading(self, self_caches: tuple[GrowingCache, ...], new: int) -> "TransformerState":
+        """The state after `new` more tokens, with the caches that contain them."""
+        return replace(self, self_caches=self_caches, length=self.length + new)
 
-    def places(self, new: int) -> Int[Tensor, "row new"] | None:
-        """The position of each new token among the real ones; None where all count from one."""
-        if self.pads is None:
-            return None
-        slots = torch.arange(self.length, self.length + new, device=self.pads.device)
-        return (slots - self.pads[:, None]).clamp_min(0)
+    def positions(self, new: int) -> Int[Tensor, "row new"] | None:
+        """The position of each new token, padding not counted; None if there is no padding."""
+        return positions_after_padding(self.left_padding, self.length, new)
 
     def mask(self, new: int) -> Mask:
-        """A new token sees itself and the real ones before it."""
-        if self.pads is None:
+        """A new token sees itself and the real tokens before it."""
+        if self.left_padding is None:
             return causal()
-        slots = torch.arange(self.length + new, device=self.pads.device)
-        return causal() & padding(slots >= self.pads[:, None])
+        slots = torch.arange(self.length + new, device=self.left_padding.device)
+        return causal() & padding(slots >= self.left_padding[:, None])
 
 
-def unmoved(rows: Rows, count: int) -> bool:
-    """Whether these are all of so many rows as they are; an InputError if there is none."""
+def positions_after_padding(
+    left_padding: Rows | None, start: int, new: int
+) -> Int[Tensor, "row new"] | None:
+    """The positions of tokens start .. start + new - 1, counted from each row's first real token.
+
+    None if there is no padding, where they are start, start + 1, ... in every row.
+    """
+    if left_padding is None:
+        return None
+    slots = torch.arange(start, start + new, device=left_padding.device)
+    return (slots - left_padding[:, None]).clamp_min(0)
+
+
+def keeps_all_rows(rows: Rows, count: int) -> bool:
+    """True if `rows` is 0 .. count - 1, so that selecting changes nothing; an error if empty."""
     if not len(rows):
         raise InputError("expected at least one row to go on with, got none")
     return len(rows) == count and torch.equal(rows, torch.arange(count, device=rows.device))
 
 
-def check_tokens(tokens: Tensor, rows: int) -> None:
+def check_new_tokens(tokens: Tensor, rows: int) -> None:
     """Raise a ShapeError unless there are new tokens for each row of a state."""
     if tokens.dim() != 2 or len(tokens) != rows:
         raise ShapeError(
@@ -197,17 +205,43 @@ def check_tokens(tokens: Tensor, rows: int) -> None:
         )
 
 
-def left_padding(real: Bool[Tensor, "row length"] | None) -> Rows | None:
-    """How many tokens of each row are padding on its left; None where no row is padded."""
+def count_left_padding(real: Bool[Tensor, "row length"] | None) -> Rows | None:
+    """The number of padding tokens on the left of each row; None if no row is padded.
+
+    An InputError if there is padding anywhere else, or a row of padding alone.
+    """
     if real is None:
         return None
-    pads = (~real).sum(dim=1)
+    counts = (~real).sum(dim=1)
     slots = torch.arange(real.shape[1], device=real.device)
-    if not torch.equal(real, slots >= pads[:, None]):
+    if not torch.equal(real, slots >= counts[:, None]):
         raise InputError(
             "expected prompts padded on their left, got padding elsewhere; "
             "use a tokenizer with padding_side='left'"
         )
-    if bool((pads == real.shape[1]).any()):
+    if bool((counts == real.shape[1]).any()):
         raise InputError("expected at least one token in each prompt, got one of padding alone")
-    return pads
+    return counts
+
+
+def _depends_on_position(attention: MultiHeadAttention) -> bool:
+    """True if the result depends on the query's position: rotary positions, a bias or a mask."""
+    mechanism = attention.mechanism
+    independent = mechanism.bias is None and mechanism.mask == everything()
+    return attention.rotary is not None or not independent
+
+
+def _copy_to_buffer(side: Tensor, capacity: int, rows: Rows | None = None) -> Buffer:
+    """Keys or values, of all rows or of some, in a new buffer with room for `capacity` positions.
+
+    In memory the positions of a row lie next to each other, heads inside.
+    """
+    batch, heads, length, dim = side.shape
+    batch = batch if rows is None else len(rows)
+    buffer = side.new_empty(batch, capacity, heads, dim)
+    old = side.transpose(1, 2)
+    if rows is None:
+        buffer[:, :length] = old
+    elif length:
+        torch.index_select(old, 0, rows, out=buffer[:, :length])
+    return buffer.transpose(1, 2)

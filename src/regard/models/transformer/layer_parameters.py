@@ -1,4 +1,8 @@
-"""The layers of a plain decoder taken apart: what each multiplies by, and how it normalises."""
+"""The parameters of a decoder's layers, taken out of their modules for the native decoder.
+
+`extract_layers` gives None for a decoder that the native decoder does not know: with attention
+other than softmax of scaled dot products, with modules that were replaced, or with hooks.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,132 +22,144 @@ Vectors = Float[Tensor, "row dim"]
 
 
 @dataclass(frozen=True)
-class Norm:
-    """A normalisation without its module: of a layer, or by the root of the mean square."""
+class NormParameters:
+    """LayerNorm, or RMSNorm if `is_rms`, as a plain function of its parameters."""
 
     weight: Float[Tensor, " dim"]
     bias: Float[Tensor, " dim"] | None
     eps: float | None
-    root: bool
+    is_rms: bool
 
     @staticmethod
-    def of(module: nn.Module) -> "Norm":
-        """That of a module."""
+    def from_module(module: nn.Module) -> "NormParameters":
+        """The parameters of an nn.LayerNorm or nn.RMSNorm."""
         assert isinstance(module, nn.LayerNorm | nn.RMSNorm)
         bias = None if isinstance(module, nn.RMSNorm) else module.bias
-        return Norm(module.weight, bias, module.eps, isinstance(module, nn.RMSNorm))
+        return NormParameters(module.weight, bias, module.eps, isinstance(module, nn.RMSNorm))
 
     def __call__(self, x: Vectors) -> Vectors:
-        """The vectors, each by itself."""
-        if self.root:
+        """The vectors, each normalised."""
+        if self.is_rms:
             return torch.rms_norm(x, self.weight.shape, self.weight, self.eps)
         return F.layer_norm(x, self.weight.shape, self.weight, self.bias, self.eps or 0.0)
 
 
 @dataclass(frozen=True)
-class Reading:
-    """One attention: what makes its queries, and in its own text keys and values; what follows."""
+class AttentionParameters:
+    """One attention of a layer with its normalisation.
+
+    `project` gives queries, keys and values side by side in self-attention, and queries alone in
+    cross-attention, whose keys and values are projected once for all steps.
+    """
 
     project: Projection
     out: Projection
-    norm: Norm
+    norm: NormParameters
     heads: int
     key_heads: int
     rotary: Rotary | None
 
 
 @dataclass(frozen=True)
-class Part:
-    """One layer: what it reads of its own text and of the source, and the feed-forward after."""
+class LayerParameters:
+    """One decoder layer: self-attention, cross-attention or None, and the feed-forward network."""
 
-    own: Reading
-    other: Reading | None
+    self_attention: AttentionParameters
+    cross_attention: AttentionParameters | None
     up: Projection
     gate: Projection | None
     down: Projection
     activation: Callable[[Tensor], Tensor]
-    norm: Norm
+    norm: NormParameters
     norm_first: bool
 
-    def feed(self, x: Vectors) -> Vectors:
-        """The vectors after the feed-forward."""
+    def feed_forward(self, x: Vectors) -> Vectors:
+        """The vectors after the feed-forward network, its residual and its normalisation."""
         y = self.norm(x) if self.norm_first else x
         up = self.up(y)
         up = self.activation(up) if self.gate is None else self.activation(self.gate(y)) * up
         x = x + self.down(up)
         return x if self.norm_first else self.norm(x)
 
-    def add(self, reading: Reading, x: Vectors, context: Vectors) -> Vectors:
-        """The vectors with what was read."""
-        x = x + reading.out(context)
-        return x if self.norm_first else reading.norm(x)
+    def add_context(self, attention: AttentionParameters, x: Vectors, context: Vectors) -> Vectors:
+        """The vectors plus an attention's projected context; normalised unless norm_first."""
+        x = x + attention.out(context)
+        return x if self.norm_first else attention.norm(x)
 
 
-def parts_of(decoder: Stack) -> tuple[Part, ...] | None:
-    """The layers taken apart; None if one is not plain, or somebody listens to it."""
+def extract_layers(decoder: Stack) -> tuple[LayerParameters, ...] | None:
+    """The parameters of all layers; None if one needs its modules to run."""
     if decoder.training or modules._global_forward_hooks or modules._global_forward_pre_hooks:
         return None
-    if any(_differs(each) for each in decoder.layers.modules()):
+    if any(_is_hooked_or_replaced(module) for module in decoder.layers.modules()):
         return None
-    parts = [_part(layer) for layer in decoder.layers if isinstance(layer, Layer)]
-    known = tuple(part for part in parts if part is not None)
-    return known if len(known) == len(parts) else None
+    layers = [_extract_layer(layer) for layer in decoder.layers if isinstance(layer, Layer)]
+    supported = tuple(layer for layer in layers if layer is not None)
+    return supported if len(supported) == len(layers) else None
 
 
-def _differs(module: nn.Module) -> bool:
-    """Whether somebody listens to a module, or has put another kind in its place."""
+def _is_hooked_or_replaced(module: nn.Module) -> bool:
+    """True for a module with forward hooks, and for a subclass in the place of nn.Linear."""
     if module._forward_hooks or module._forward_pre_hooks:
         return True
     return isinstance(module, nn.Linear) and type(module) is not nn.Linear
 
 
-def _part(layer: Layer) -> Part | None:
+def _extract_layer(layer: Layer) -> LayerParameters | None:
+    """The parameters of one layer; None if its attention is not plain softmax attention."""
     feed, cross, norm = layer.feed_forward, layer.cross, layer.norm_cross
-    joined = _joined(layer.attention)
-    if joined is None or not (_is_plain(layer.attention) and (cross is None or _is_plain(cross))):
+    qkv = _qkv_projection(layer.attention)
+    is_plain = _is_softmax_attention(layer.attention) and (
+        cross is None or _is_softmax_attention(cross)
+    )
+    if qkv is None or not is_plain:
         return None
-    other = None
+    cross_attention = None
     if cross is not None and norm is not None:
-        other = _reading(cross, _product(cross.w_q), norm)
-    return Part(
-        own=_reading(layer.attention, joined, layer.norm_attention),
-        other=other,
-        up=_product(feed.up),
-        gate=None if feed.gate is None else _product(feed.gate),
-        down=_product(feed.down),
+        cross_attention = _extract_attention(cross, _projection(cross.w_q), norm)
+    return LayerParameters(
+        self_attention=_extract_attention(layer.attention, qkv, layer.norm_attention),
+        cross_attention=cross_attention,
+        up=_projection(feed.up),
+        gate=None if feed.gate is None else _projection(feed.gate),
+        down=_projection(feed.down),
         activation=feed.activation,
-        norm=Norm.of(layer.norm_feed_forward),
+        norm=NormParameters.from_module(layer.norm_feed_forward),
         norm_first=layer.norm_first,
     )
 
 
-def _joined(attention: MultiHeadAttention) -> Projection | None:
-    """W_Q, W_K, W_V as one product."""
+def _qkv_projection(attention: MultiHeadAttention) -> Projection | None:
+    """W_Q, W_K and W_V as one product; None if they cannot be joined."""
     packed = attention._side_by_side()
     if packed is not None:
         return Product.of(*packed)
     return projection(attention.w_q, attention.w_k, attention.w_v)
 
 
-def _product(layer: nn.Linear | QuantisedLinear) -> Projection:
-    found = projection(layer)
-    assert found is not None
-    return found
+def _projection(layer: nn.Linear | QuantisedLinear) -> Projection:
+    """The product of one linear layer."""
+    product = projection(layer)
+    assert product is not None
+    return product
 
 
-def _reading(attention: MultiHeadAttention, project: Projection, norm: nn.Module) -> Reading:
-    return Reading(
+def _extract_attention(
+    attention: MultiHeadAttention, project: Projection, norm: nn.Module
+) -> AttentionParameters:
+    """The parameters of one attention, given what projects its input."""
+    return AttentionParameters(
         project,
-        _product(attention.w_o),
-        Norm.of(norm),
+        _projection(attention.w_o),
+        NormParameters.from_module(norm),
         attention.heads,
         attention.key_heads,
         attention.rotary,
     )
 
 
-def _is_plain(attention: MultiHeadAttention) -> bool:
-    """Whether it is softmax over scaled dot products, of all keys, and nothing else."""
+def _is_softmax_attention(attention: MultiHeadAttention) -> bool:
+    """True for softmax over scaled dot products of all keys, without bias or mask of its own."""
     mechanism = attention.mechanism
     return (
         type(mechanism.score) is ScaledDotScore

@@ -1,4 +1,4 @@
-"""One layer: self-attention, attention to another stream, feed-forward, each around a residual."""
+"""The layers of a Transformer, and the stack of them that is an encoder or a decoder."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -20,7 +20,7 @@ from regard.errors import InputError
 from regard.masks import Mask
 from regard.models.transformer.config import TransformerConfig
 from regard.models.transformer.embeddings import PatchEmbeddings, TokenEmbeddings, make_norm
-from regard.models.transformer.kv_cache import Growing, Memory
+from regard.models.transformer.kv_cache import GrowingCache, LayerSource
 
 Vectors = Float[Tensor, "batch length hidden"]
 
@@ -52,21 +52,22 @@ class FeedForward(nn.Module):
 
 
 class Layer(nn.Module):
-    """A layer of an encoder or a decoder; normalised after each part (2017) or before it.
+    """Self-attention, cross-attention (in a decoder with an encoder) and feed-forward network.
 
-    Normalising first is that of Xiong et al. 2020.
+    Each has a residual connection. The normalisation comes after the residual (Vaswani et al. 2017)
+    or, with `norm_first`, before each part (Xiong et al. 2020).
     """
 
     def __init__(self, config: TransformerConfig, *, decoder: bool) -> None:
         super().__init__()
         crosses = decoder and config.kind == "encoder-decoder"
-        own = (decoder and config.decoder_d_ff) or config.d_ff
+        width = (decoder and config.decoder_d_ff) or config.d_ff
         self.norm_first = config.norm_first
         self.attention = make_attention(config, decoder=decoder)
         self.norm_attention = make_norm(config)
         self.cross = make_attention(config, decoder=True, cross=True) if crosses else None
         self.norm_cross = make_norm(config) if crosses else None
-        self.feed_forward = FeedForward(config, own)
+        self.feed_forward = FeedForward(config, width)
         self.norm_feed_forward = make_norm(config)
         self.dropout = nn.Dropout(config.dropout)
 
@@ -75,24 +76,31 @@ class Layer(nn.Module):
         x: Vectors,
         mask: Mask | None = None,
         past: KeyValueCache | None = None,
-        memory: Memory | None = None,
+        source: LayerSource | None = None,
     ) -> tuple[Vectors, KeyValueCache]:
-        """The new vectors, and the keys and values of all that was read."""
+        """The new vectors, and the keys and values of all positions up to the last of x.
+
+        `past` are the keys and values of the positions before x.
+        """
         offset = 0 if past is None else past.length
-        read, past = self.attention.step(self._before(self.norm_attention, x), past, mask)
-        x = self._after(self.norm_attention, x, read)
-        if self.cross is not None and self.norm_cross is not None and memory is not None:
-            read = memory.read(self.cross, self._before(self.norm_cross, x), offset)
-            x = self._after(self.norm_cross, x, read)
-        read = self.feed_forward(self._before(self.norm_feed_forward, x))
-        return self._after(self.norm_feed_forward, x, read), past
+        context, past = self.attention.step(
+            self._normalise_input(self.norm_attention, x), past, mask
+        )
+        x = self._add(self.norm_attention, x, context)
+        if self.cross is not None and self.norm_cross is not None and source is not None:
+            query = self._normalise_input(self.norm_cross, x)
+            x = self._add(self.norm_cross, x, source.attend(self.cross, query, offset))
+        update = self.feed_forward(self._normalise_input(self.norm_feed_forward, x))
+        return self._add(self.norm_feed_forward, x, update), past
 
-    def _before(self, norm: nn.Module, x: Vectors) -> Vectors:
-        normed: Tensor = norm(x) if self.norm_first else x
-        return normed
+    def _normalise_input(self, norm: nn.Module, x: Vectors) -> Vectors:
+        """The input of a part, normalised if normalisation comes first."""
+        normalised: Tensor = norm(x) if self.norm_first else x
+        return normalised
 
-    def _after(self, norm: nn.Module, x: Vectors, read: Vectors) -> Vectors:
-        added: Tensor = x + (self.dropout(read) if self.training else read)
+    def _add(self, norm: nn.Module, x: Vectors, update: Vectors) -> Vectors:
+        """The residual sum with dropout, normalised if normalisation comes last."""
+        added: Tensor = x + (self.dropout(update) if self.training else update)
         return added if self.norm_first else norm(added)
 
 
@@ -104,7 +112,10 @@ def activation(name: str) -> Callable[[Tensor], Tensor]:
 def make_attention(
     config: TransformerConfig, *, decoder: bool, cross: bool = False
 ) -> MultiHeadAttention:
-    """Heads that attend by a mechanism of the catalog; an entry that has heads brings its own."""
+    """Multi-head attention with the mechanism that the configuration names in the catalog.
+
+    A catalog entry that is itself a module with heads decides the number of heads.
+    """
     heads = (decoder and config.decoder_heads) or config.heads
     key_heads, rotary = config.key_heads, None
     if config.positions == "rotary" and not cross:
@@ -121,21 +132,26 @@ def make_attention(
         config.d_model,
         heads,
         key_heads=key_heads,
-        mechanism=_dropping(mechanism, config),
+        mechanism=_with_dropout(mechanism, config),
         rotary=rotary,
         bias=config.bias if config.attention_bias is None else config.attention_bias,
     )
 
 
 def _cross_name(config: TransformerConfig) -> str:
-    """What a decoder reads its source with: a place in one's own text is none in another's."""
+    """The mechanism of the cross-attention.
+
+    Mechanisms that depend on distances within one text do not fit two texts: for them it is
+    scaled-dot attention unless the configuration names another.
+    """
     if config.cross_attention is not None:
         return config.cross_attention
-    placed = catalog[config.attention].family in ("position", "reach")
-    return "scaled-dot" if placed else config.attention
+    uses_distances = catalog[config.attention].family in ("position", "reach")
+    return "scaled-dot" if uses_distances else config.attention
 
 
-def _dropping(mechanism: nn.Module | None, config: TransformerConfig) -> Mechanism:
+def _with_dropout(mechanism: nn.Module | None, config: TransformerConfig) -> Mechanism:
+    """The mechanism, softmax of dot products for None, with the configuration's dropout."""
     mechanism = mechanism if isinstance(mechanism, Mechanism) else Mechanism()
     if config.attention_dropout and isinstance(mechanism.normalizer, Hard):
         raise InputError(
@@ -147,7 +163,7 @@ def _dropping(mechanism: nn.Module | None, config: TransformerConfig) -> Mechani
 
 
 class Stack(nn.Module):
-    """The layers of one side over its embeddings, and the last normalisation where there is one."""
+    """An encoder or a decoder: embeddings, layers, and a final normalisation where there is one."""
 
     def __init__(self, config: TransformerConfig, *, decoder: bool = False) -> None:
         super().__init__()
@@ -160,41 +176,42 @@ class Stack(nn.Module):
         if decoder and config.decoder_layers is not None:
             count = config.decoder_layers
         self.layers = nn.ModuleList(Layer(config, decoder=decoder) for _ in range(count))
-        ends = config.norm_first if config.final_norm is None else config.final_norm
-        self.norm = make_norm(config) if ends else None
+        has_norm = config.norm_first if config.final_norm is None else config.final_norm
+        self.norm = make_norm(config) if has_norm else None
 
     def forward(
         self,
         x: Vectors,
         mask: Mask | None = None,
         pasts: Sequence[KeyValueCache] | None = None,
-        memories: Sequence[Memory] | None = None,
+        sources: Sequence[LayerSource] | None = None,
     ) -> tuple[Vectors, tuple[KeyValueCache, ...]]:
-        """The hidden states, and what each layer read."""
-        read: list[Any] = []
-        for place, layer in enumerate(self.layers):
-            past = None if pasts is None else pasts[place]
-            memory = None if memories is None else memories[place]
-            x, past = layer(x, mask, past, memory)
-            read.append(past)
-        return x if self.norm is None else self.norm(x), tuple(read)
+        """The hidden states, and the key/value cache of each layer with x included."""
+        caches: list[Any] = []
+        for number, layer in enumerate(self.layers):
+            past = None if pasts is None else pasts[number]
+            source = None if sources is None else sources[number]
+            x, cache = layer(x, mask, past, source)
+            caches.append(cache)
+        return x if self.norm is None else self.norm(x), tuple(caches)
 
-    def crossing(self) -> list[MultiHeadAttention]:
-        """The attention of each layer to another stream."""
-        return [each.cross for each in self._each() if each.cross is not None]
+    def cross_attentions(self) -> list[MultiHeadAttention]:
+        """The cross-attention of each layer, an empty list in an encoder."""
+        return [layer.cross for layer in self._layers() if layer.cross is not None]
 
-    def empty(self, rows: int) -> tuple[Growing, ...]:
-        """What each layer has read before the first token: nothing."""
-        return tuple(Growing.empty(each.attention, rows) for each in self._each())
+    def empty_caches(self, rows: int) -> tuple[GrowingCache, ...]:
+        """The key/value cache of each layer before the first token."""
+        return tuple(GrowingCache.empty(layer.attention, rows) for layer in self._layers())
 
-    def mechanism(self) -> Mechanism | None:
-        """How its layers attend to themselves; None without layers."""
-        return next((each.attention.mechanism for each in self._each()), None)
+    def self_attention_mechanism(self) -> Mechanism | None:
+        """The mechanism of the self-attention, the same in all layers; None without layers."""
+        return next((layer.attention.mechanism for layer in self._layers()), None)
 
-    def tokens(self) -> nn.Embedding:
-        """The vectors of the tokens."""
+    def token_embedding(self) -> nn.Embedding:
+        """The table of token vectors."""
         assert isinstance(self.embeddings, TokenEmbeddings)
         return self.embeddings.tokens
 
-    def _each(self) -> list[Layer]:
-        return [each for each in self.layers if isinstance(each, Layer)]
+    def _layers(self) -> list[Layer]:
+        """The layers with their type, for mypy."""
+        return [layer for layer in self.layers if isinstance(layer, Layer)]

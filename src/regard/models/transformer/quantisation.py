@@ -1,4 +1,4 @@
-"""Matrices in eight bits: which layers of a Transformer are lightened, and with what numbers."""
+"""8-bit quantisation: the large matrices of a Transformer as integers with a scale for each row."""
 
 from collections.abc import Iterator
 
@@ -12,38 +12,39 @@ from regard.models.transformer.layers import FeedForward
 _OWNERS = (MultiHeadAttention, FeedForward, LanguageHead)
 
 
-def lighten(model: nn.Module) -> None:
-    """Put layers of eight bits, as yet empty, in the place of the large matrices."""
-    for owner, name, layer in _large(model):
-        outs, dim = layer.weight.shape
-        light = QuantisedLinear(dim, outs, bias=layer.bias is not None)
-        setattr(owner, name, light.to(layer.weight))
+def replace_large_layers(model: nn.Module) -> None:
+    """Put an empty QuantisedLinear in the place of each large linear layer."""
+    for owner, name, layer in _large_layers(model):
+        out_features, in_features = layer.weight.shape
+        quantised = QuantisedLinear(in_features, out_features, bias=layer.bias is not None)
+        setattr(owner, name, quantised.to(layer.weight))
 
 
 @torch.no_grad()
-def quantise(heavy: nn.Module, light: nn.Module) -> None:
-    """Fill a lightened model with the numbers of the one that it was made of."""
-    numbers = dict(heavy.named_modules())
-    for name, module in light.named_modules():
-        other = numbers.get(name)
-        if isinstance(module, QuantisedLinear) and isinstance(other, nn.Linear):
-            module.quantise(other.weight)
+def copy_quantised(model: nn.Module, quantised: nn.Module) -> None:
+    """Copy all parameters of a model to its quantised copy, large matrices as 8-bit integers."""
+    originals = dict(model.named_modules())
+    for name, module in quantised.named_modules():
+        original = originals.get(name)
+        if isinstance(module, QuantisedLinear) and isinstance(original, nn.Linear):
+            module.quantise(original.weight)
             if module.bias is not None:
-                module.bias.copy_(other.bias)
-        elif other is not None:
-            _copy_own(other, module)
+                module.bias.copy_(original.bias)
+        elif original is not None:
+            _copy_own_tensors(original, module)
 
 
-def _copy_own(heavy: nn.Module, light: nn.Module) -> None:
-    """The tensors of a module itself, not those of its parts."""
-    known = {**heavy._parameters, **heavy._buffers}
-    for name, tensor in {**light._parameters, **light._buffers}.items():
-        source = known.get(name)
+def _copy_own_tensors(original: nn.Module, copy: nn.Module) -> None:
+    """Copy the parameters and buffers of a module itself, not those of its children."""
+    tensors = {**original._parameters, **original._buffers}
+    for name, tensor in {**copy._parameters, **copy._buffers}.items():
+        source = tensors.get(name)
         if tensor is not None and source is not None:
             tensor.copy_(source)
 
 
-def _large(model: nn.Module) -> Iterator[tuple[nn.Module, str, nn.Linear]]:
+def _large_layers(model: nn.Module) -> Iterator[tuple[nn.Module, str, nn.Linear]]:
+    """Every linear layer of attention, feed-forward network and language head, with its parent."""
     for owner in model.modules():
         if isinstance(owner, _OWNERS):
             for name, child in list(owner.named_children()):
