@@ -1,4 +1,4 @@
-"""Both kernels, and the rule of when the native one may be missing."""
+"""Every registered implementation, and the rule of when the native one may be missing."""
 
 import os
 import shutil
@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from regard.kernels.library import library
-from regard.kernels.observe.choice import NATIVE, PORTABLE, Kernel
+from regard.kernels.observe.choice import IMPLEMENTATIONS, NATIVE, Implementation
 
 
 def built() -> bool:
@@ -20,12 +20,17 @@ def built() -> bool:
 
 
 @pytest.fixture
-def native() -> Kernel:
+def native() -> Implementation:
     if not built():
         pytest.skip("no C++ compiler is found")
     return NATIVE
 
 
-@pytest.fixture(params=["native", "portable"])
-def kernel(request: pytest.FixtureRequest) -> Kernel:
-    return request.getfixturevalue("native") if request.param == "native" else PORTABLE
+@pytest.fixture(params=IMPLEMENTATIONS, ids=lambda implementation: implementation.name)
+def implementation(request: pytest.FixtureRequest) -> Implementation:
+    """Each implementation in turn; one that cannot run here is skipped, native only by its rule."""
+    if request.param is NATIVE:
+        return request.getfixturevalue("native")
+    if not request.param.is_available():
+        pytest.skip(f"{request.param.name} is not available here")
+    return request.param

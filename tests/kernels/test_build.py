@@ -5,7 +5,7 @@ from types import ModuleType
 import pytest
 
 from regard.kernels import library
-from regard.kernels.observe.choice import Kernel
+from regard.kernels.observe.choice import Implementation
 
 ROOT = Path(__file__).parents[2]
 
@@ -19,14 +19,16 @@ def build(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return module
 
 
-def test_what_is_compiled_can_be_loaded(native: Kernel, build: ModuleType, tmp_path: Path) -> None:
+def test_what_is_compiled_can_be_loaded(
+    native: Implementation, build: ModuleType, tmp_path: Path
+) -> None:
     [built] = build.compile_all(tmp_path)
     assert library.load(built) is not None
     assert [path.name for path in tmp_path.iterdir()] == ["_native_plain.so"]
 
 
 def test_a_compiler_that_fails_does_not_fail_the_build(
-    native: Kernel, build: ModuleType, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    native: Implementation, build: ModuleType, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert build.compile_all(tmp_path, ("-fno-such-flag",)) == []
     assert "_native_plain.so was not built" in capfd.readouterr().err

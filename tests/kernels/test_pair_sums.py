@@ -1,8 +1,8 @@
 import pytest
 import torch
 
-from regard.kernels.observe.choice import Kernel
-from regard.kernels.pair_sums import pair_slopes, pair_sums, takes_pairs
+from regard.kernels.observe.choice import Implementation
+from regard.kernels.pair_sums import pair_gradients, pair_sums, supports_pair_sums
 
 SIZES = [(1, 1, 1, 1), (2, 3, 5, 7), (3, 13, 11, 67), (1, 17, 29, 131)]
 
@@ -18,26 +18,26 @@ def rest(left, right):
 
 
 @pytest.mark.parametrize("sizes", SIZES)
-def test_sums_are_those_of_every_pair(native: Kernel, sizes):
+def test_sums_are_those_of_every_pair(native: Implementation, sizes):
     left, right, v, _ = sides(*sizes)
     wanted = rest(left, right) @ v.double()
     torch.testing.assert_close(pair_sums(left, right, v).double(), wanted, atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("sizes", SIZES)
-def test_slopes_are_those_of_every_pair(native: Kernel, sizes):
+def test_slopes_are_those_of_every_pair(native: Implementation, sizes):
     left, right, _, gradient = sides(*sizes)
     r, g = rest(left, right), gradient.double()[..., None]
     wanted = ((g * r * (1 - r)).sum(2), (g * r * (1 - r)).sum(1), (g * r).sum(2))
-    came = pair_slopes(left, right, gradient.mT.contiguous().mT)
+    came = pair_gradients(left, right, gradient.mT.contiguous().mT)
     for one, other in zip(came, wanted, strict=True):
         torch.testing.assert_close(one.double(), other, atol=1e-5, rtol=1e-5)
 
 
-def test_infinite_products_leave_nothing(native: Kernel):
+def test_infinite_products_leave_nothing(native: Implementation):
     left, right = torch.full((1, 2, 19), torch.inf), torch.ones(1, 3, 19)
     assert (pair_sums(left, right, torch.ones(19)) == 0).all()
 
 
 def test_other_dtypes_are_not_taken():
-    assert not takes_pairs(torch.zeros(1, 1, 1).double())
+    assert not supports_pair_sums(torch.zeros(1, 1, 1).double())

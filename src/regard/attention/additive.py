@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.kernels.pair_sums import pair_slopes, pair_sums, takes_pairs
+from regard.kernels.pair_sums import pair_gradients, pair_sums, supports_pair_sums
 
 A = Float[Tensor, "row query hidden"]
 B = Float[Tensor, "row key hidden"]
@@ -49,7 +49,7 @@ class _AdditiveScores(torch.autograd.Function):
         ctx.save_for_backward(a, b, v)
         left, right, plain = _prepared(a, b)
         twice = v.to(left.dtype) * -2.0
-        if not plain and takes_pairs(left):
+        if not plain and supports_pair_sums(left):
             scores = pair_sums(left, right, twice)
         else:
             scores = left.new_empty(*a.shape[:2], b.shape[1])
@@ -63,7 +63,11 @@ class _AdditiveScores(torch.autograd.Function):
         a, b, v = ctx.saved_tensors
         left, right, plain = _prepared(a, b)
         gradient = gradients[0].to(left.dtype)
-        sums = pair_slopes if not plain and takes_pairs(left) else partial(_slopes, plain=plain)
+        sums = (
+            pair_gradients
+            if not plain and supports_pair_sums(left)
+            else partial(_slopes, plain=plain)
+        )
         to_a, to_b, rest = sums(left, right, gradient)
         to_v = gradient.sum() - 2.0 * rest.sum(dim=(0, 1))
         slope = 4.0 * v.to(left.dtype)

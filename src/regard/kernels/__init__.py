@@ -14,9 +14,9 @@ and every caller takes its portable path: the same results within rounding, more
 REGARD_NATIVE=0 forces the portable paths, any other value is a folder to load the library from.
 
 Worked example. `observe(query, key, value)` on float32 tensors of 2 heads, 5 queries and 5 keys:
-`observe.call.Call` checks shapes and dtypes; `observe.choice.kernel_for` asks whether the native
-implementation takes float32 on the CPU (yes) and whether `library()` found a library (yes); then
-`observe.native` allocates the 2 x 5 rows of every statistic, fills a `layout.NativeCall` with
+`observe.call.Call` checks shapes and dtypes; `observe.choice.implementation_for` asks whether the
+native implementation takes float32 on the CPU (yes) and whether `library()` found a library (yes);
+then `observe.native` allocates the 2 x 5 rows of every statistic, fills a `layout.NativeCall` with
 pointers, sizes and strides, and calls `regard_observe` in slices of 0.2 seconds, so that Ctrl-C is
 heard between two slices. The C++ side works on blocks of 48 queries x 128 keys, on torch's own
 threads, and writes into the allocated tensors. With float64 tensors the answer to the first

@@ -1,4 +1,8 @@
-"""The structures that Python and C++ exchange; cpp/call.h has the same fields in the same order."""
+"""The structures that Python fills and C++ reads, field by field and in the same order.
+
+Their C++ counterparts are in cpp/observe/call.h, cpp/shared/parallel.h and cpp/pair_sums.cpp. All
+strides are counted in elements.
+"""
 
 import ctypes
 from typing import ClassVar
@@ -7,13 +11,13 @@ Pointer, Size, Code, Real = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32, cty
 
 
 class Matrix(ctypes.Structure):
-    """Axes batch, head, row, with the last axis contiguous."""
+    """A tensor with the axes batch, head, row and a contiguous last axis."""
 
     _fields_: ClassVar = [("data", Pointer), ("strides", Size * 3)]
 
 
-class Term(ctypes.Structure):
-    """What is added to the scores, or hides them."""
+class ScoreTerm(ctypes.Structure):
+    """A bias that is added to the scores, or a boolean mask that hides some of them."""
 
     _fields_: ClassVar = [
         ("data", Pointer),
@@ -24,13 +28,13 @@ class Term(ctypes.Structure):
 
 
 class NativeCall(ctypes.Structure):
-    """Tensors, sizes and scoring."""
+    """The tensors of a call, its sizes, and what it does to its scores."""
 
     _fields_: ClassVar = [
         *[(name, Matrix) for name in ("query", "key", "value")],
         *[(name, Size) for name in ("batch", "heads", "key_heads", "queries", "keys")],
         *[(name, Size) for name in ("dim", "value_dim", "offset", "left", "right")],
-        ("terms", Term * 3),
+        ("terms", ScoreTerm * 3),
         ("sink", Pointer),
         ("padded", Pointer),
         ("scale", Real),
@@ -55,8 +59,8 @@ STATISTICS = (
 )
 
 
-class Kept(ctypes.Structure):
-    """Where results go; a null pointer is a result that is not wanted."""
+class ObservationPointers(ctypes.Structure):
+    """Where the results of `observe` are written; a null pointer leaves a result out."""
 
     _fields_: ClassVar = [
         ("context", Pointer),
@@ -73,8 +77,8 @@ class Kept(ctypes.Structure):
     ]
 
 
-class View(ctypes.Structure):
-    """One rectangle of one head, pooled to cells."""
+class RegionPointers(ctypes.Structure):
+    """A rectangle of one head, and where the sum and maximum of its cells are written."""
 
     _fields_: ClassVar = [
         *[(name, Size) for name in ("example", "head", "first_row", "last_row")],
@@ -83,8 +87,8 @@ class View(ctypes.Structure):
     ]
 
 
-class Counted(ctypes.Structure):
-    """What keys receive, and what rows give to labels."""
+class ReceivedPointers(ctypes.Structure):
+    """Where the sums of columns and each row's mass per label are written."""
 
     _fields_: ClassVar = [
         ("lse", Pointer),
@@ -96,7 +100,7 @@ class Counted(ctypes.Structure):
 
 
 class Progress(ctypes.Structure):
-    """The rows of a run, the task to go on with, and how long to go on."""
+    """Which rows to compute, the task to continue with, and after how many seconds to return."""
 
     _fields_: ClassVar = [
         ("first_row", Size),
@@ -106,8 +110,8 @@ class Progress(ctypes.Structure):
     ]
 
 
-class Pairs(ctypes.Structure):
-    """Two sides of pairs, and where what is summed over them goes."""
+class PairSums(ctypes.Structure):
+    """Two sides of every pair, and where the sums over hidden units are written."""
 
     _fields_: ClassVar = [
         *[(name, Pointer) for name in ("first", "second", "v", "gradient")],
@@ -118,7 +122,14 @@ class Pairs(ctypes.Structure):
     ]
 
 
-# Both sides agree when the sizes do, three digits for each structure.
+# Python and C++ agree if the sizes of all structures do: three digits for each.
 LAYOUT = 1
-for kind in (NativeCall, Kept, View, Counted, Progress, Pairs):
-    LAYOUT = LAYOUT * 1000 + ctypes.sizeof(kind)
+for structure in (
+    NativeCall,
+    ObservationPointers,
+    RegionPointers,
+    ReceivedPointers,
+    Progress,
+    PairSums,
+):
+    LAYOUT = LAYOUT * 1000 + ctypes.sizeof(structure)

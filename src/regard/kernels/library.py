@@ -1,4 +1,4 @@
-"""Finding and loading the native library that fits this processor and torch's threads."""
+"""Finds and loads the compiled library that fits this processor, and gives it torch's threads."""
 
 import ctypes
 import os
@@ -10,21 +10,19 @@ import torch
 
 from regard.kernels.layout import LAYOUT
 
-# Builds of one source, the fastest first; a processor runs those from its own capability on.
+# The builds of the one source, the fastest first. A processor runs the build of its own capability
+# and all that follow.
 BUILDS = ("avx512", "avx2", "plain")
 
 
 def native_enabled() -> bool:
-    """Whether the native kernels are to be used where they are built; REGARD_NATIVE=0 says no.
-
-    Any other value of REGARD_NATIVE is a folder to take them from.
-    """
+    """False if REGARD_NATIVE=0 disables native code; another value is a folder to load it from."""
     return os.environ.get("REGARD_NATIVE") != "0"
 
 
 @cache
 def library() -> ctypes.CDLL | None:
-    """The native kernels, or None if they are not built."""
+    """The fastest compiled library that this processor runs; None if none is built."""
     capability = torch.backends.cpu.get_cpu_capability().lower()
     usable = BUILDS[BUILDS.index(capability) :] if capability in BUILDS else BUILDS[-1:]
     folder = Path(os.environ.get("REGARD_NATIVE") or Path(__file__).parent)
@@ -36,34 +34,37 @@ def library() -> ctypes.CDLL | None:
 
 
 def load(path: Path) -> ctypes.CDLL | None:
-    """The library at this path, ready to be called; None if it is missing or of another version."""
+    """The library at this path, ready to be called; None if it is missing or of another layout."""
     if not path.exists():
         return None
     try:
-        found = ctypes.CDLL(str(path))
-        found.regard_layout.restype = ctypes.c_int64
-        if found.regard_layout() != LAYOUT:
+        loaded = ctypes.CDLL(str(path))
+        loaded.regard_layout.restype = ctypes.c_int64
+        if loaded.regard_layout() != LAYOUT:
             return None
     except (OSError, AttributeError):
         return None
-    found.regard_share_threads.argtypes = [ctypes.c_void_p]
-    found.regard_share_threads(_parallel_of_torch())
-    return found
+    loaded.regard_share_threads.argtypes = [ctypes.c_void_p]
+    loaded.regard_share_threads(_address_of_gomp_parallel())
+    return loaded
 
 
 @cache
-def notice_missing() -> None:
-    """Say once that the slower kernel is used because the fast one is not there."""
+def warn_missing() -> None:
+    """Warn, once per process, that the slower implementation is used because none is compiled."""
     warnings.warn(
         "regard's native kernels are not built, so the slower portable ones are used; "
         "install a C++ compiler and reinstall regard to get them, or set REGARD_NATIVE=0 "
         "to choose the portable ones",
-        stacklevel=4,
+        stacklevel=5,
     )
 
 
-def _parallel_of_torch() -> int | None:
-    """The address of GOMP_parallel in the OpenMP runtime that torch has loaded."""
+def _address_of_gomp_parallel() -> int | None:
+    """The address of GOMP_parallel in the OpenMP runtime that torch has loaded; None without one.
+
+    The library runs its tasks through it: a second pool of threads would compete for the cores.
+    """
     try:
         lines = Path("/proc/self/maps").read_text().splitlines()
     except OSError:

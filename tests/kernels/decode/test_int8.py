@@ -3,7 +3,7 @@ import torch
 
 from regard.kernels.decode import int8
 from regard.kernels.decode.int8 import native_int8_matvec, supports_int8_matvec
-from regard.kernels.observe.choice import Kernel
+from regard.kernels.observe.choice import Implementation
 
 
 def rounded(x):
@@ -14,7 +14,7 @@ def rounded(x):
 
 @pytest.mark.parametrize("rows", [1, 2, 3, 4, 5, 6, 11, 83])
 @pytest.mark.parametrize(("outs", "dim"), [(1, 1), (3, 17), (67, 64), (131, 193), (1031, 97)])
-def test_the_product_is_that_of_the_rounded_numbers(native: Kernel, rows, outs, dim):
+def test_the_product_is_that_of_the_rounded_numbers(native: Implementation, rows, outs, dim):
     x, scale, bias = torch.randn(rows, dim), torch.rand(outs) + 0.1, torch.randn(outs)
     weight = torch.randint(-127, 128, (outs, dim), dtype=torch.int8)
     wanted = rounded(x.double()) @ (weight.double() * scale[:, None].double()).t() + bias
@@ -23,7 +23,7 @@ def test_the_product_is_that_of_the_rounded_numbers(native: Kernel, rows, outs, 
     torch.testing.assert_close(found.double(), wanted, atol=0.02 * dim, rtol=1e-3)
 
 
-def test_whole_numbers_are_multiplied_exactly(native: Kernel):
+def test_whole_numbers_are_multiplied_exactly(native: Implementation):
     x = torch.randint(-127, 128, (7, 131)).float()
     x[:, 0] = 127.0
     weight = torch.randint(-128, 128, (29, 131), dtype=torch.int8)
@@ -32,7 +32,7 @@ def test_whole_numbers_are_multiplied_exactly(native: Kernel):
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
-def test_bytes_are_the_same_on_any_number_of_threads(native: Kernel, threads):
+def test_bytes_are_the_same_on_any_number_of_threads(native: Implementation, threads):
     x, weight = torch.randn(5, 131), torch.randint(-9, 9, (4099, 131), dtype=torch.int8)
     before, scale = torch.get_num_threads(), torch.ones(4099)
     one = native_int8_matvec(x, weight, scale, None)
@@ -45,7 +45,7 @@ def test_bytes_are_the_same_on_any_number_of_threads(native: Kernel, threads):
 
 @pytest.mark.parametrize("bad", [torch.nan, torch.inf, -torch.inf])
 @pytest.mark.parametrize("place", [3, 18])
-def test_a_row_with_no_number_gives_none_and_spares_the_others(native: Kernel, bad, place):
+def test_a_row_with_no_number_gives_none_and_spares_the_others(native: Implementation, bad, place):
     x = torch.ones(2, 19)
     x[0, place] = bad
     y = native_int8_matvec(x, torch.ones(3, 19, dtype=torch.int8), torch.ones(3), None)
@@ -53,7 +53,7 @@ def test_a_row_with_no_number_gives_none_and_spares_the_others(native: Kernel, b
     assert torch.equal(y[1], torch.full((3,), 19.0))
 
 
-def test_a_row_of_zeros_gives_the_bias(native: Kernel):
+def test_a_row_of_zeros_gives_the_bias(native: Implementation):
     weight, bias = torch.ones(3, 19, dtype=torch.int8), torch.randn(3)
     assert torch.equal(native_int8_matvec(torch.zeros(1, 19), weight, torch.ones(3), bias)[0], bias)
 

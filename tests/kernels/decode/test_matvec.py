@@ -3,12 +3,12 @@ import torch
 
 from regard.kernels.decode import matvec
 from regard.kernels.decode.matvec import MAX_MATVEC_ROWS, native_matvec, supports_matvec
-from regard.kernels.observe.choice import Kernel
+from regard.kernels.observe.choice import Implementation
 
 
 @pytest.mark.parametrize("rows", [1, 2, 3, 4, 5, 6, 7, 11, MAX_MATVEC_ROWS])
 @pytest.mark.parametrize(("outs", "dim"), [(1, 1), (3, 17), (67, 5), (131, 64), (1031, 97)])
-def test_the_product_is_that_of_torch(native: Kernel, rows, outs, dim):
+def test_the_product_is_that_of_torch(native: Implementation, rows, outs, dim):
     x, weight, bias = torch.randn(rows, dim), torch.randn(outs, dim), torch.randn(outs)
     wanted = x.double() @ weight.double().t() + bias.double()
     torch.testing.assert_close(
@@ -17,7 +17,7 @@ def test_the_product_is_that_of_torch(native: Kernel, rows, outs, dim):
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
-def test_it_is_the_same_on_any_number_of_threads(native: Kernel, threads):
+def test_it_is_the_same_on_any_number_of_threads(native: Implementation, threads):
     x, weight = torch.randn(5, 131), torch.randn(4099, 131)
     before = torch.get_num_threads()
     one = native_matvec(x, weight, None)
@@ -28,13 +28,13 @@ def test_it_is_the_same_on_any_number_of_threads(native: Kernel, threads):
         torch.set_num_threads(before)
 
 
-def test_rows_with_gaps_are_read_as_they_are(native: Kernel):
+def test_rows_with_gaps_are_read_as_they_are(native: Implementation):
     wide, weight = torch.randn(3, 29), torch.randn(7, 13)
     x = wide[:, 5:18]
     torch.testing.assert_close(native_matvec(x, weight, None), x @ weight.t())
 
 
-def test_nan_and_infinity_are_kept(native: Kernel):
+def test_nan_and_infinity_are_kept(native: Implementation):
     x = torch.ones(2, 19)
     x[0, 3], x[1, 5] = torch.nan, torch.inf
     y = native_matvec(x, torch.ones(3, 19), None)
@@ -42,7 +42,7 @@ def test_nan_and_infinity_are_kept(native: Kernel):
     assert y[1].isposinf().all()
 
 
-def test_only_whole_matrices_of_single_precision_are_taken(native: Kernel):
+def test_only_whole_matrices_of_single_precision_are_taken(native: Implementation):
     assert supports_matvec(torch.zeros(3, 5))
     assert not supports_matvec(torch.zeros(3, 5).double())
     assert not supports_matvec(torch.zeros(5, 3).t())

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from regard.kernels.observe import ObserveOptions, observe
 from regard.kernels.observe.call import Call, Scoring
-from regard.kernels.observe.choice import NATIVE, Kernel
+from regard.kernels.observe.choice import NATIVE, Implementation
 from regard.kernels.observe.gradient import differentiable
 from regard.masks import causal, explicit, t5_buckets, tensor_bias, window
 
@@ -51,14 +51,16 @@ def test_slopes_are_those_of_finite_differences(mask: str, softcap: float | None
 @settings(
     max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-def test_slopes_after_either_kernel_are_those_of_the_reference(kernel: Kernel, seed: int) -> None:
+def test_slopes_after_either_kernel_are_those_of_the_reference(
+    implementation: Implementation, seed: int
+) -> None:
     call = a_call(seed)
     sources = [call.query, call.key, call.value]
     if call.scoring.sink is not None:
         sources.append(call.scoring.sink)
     for source in sources:
         source.requires_grad_()
-    seen = differentiable(call, lambda: kernel.observe(call, ObserveOptions()))
+    seen = differentiable(call, lambda: implementation.observe(call, ObserveOptions()))
     wanted = reference(call)
     direction = torch.randn(seen.context.shape)
     got = torch.autograd.grad(seen.context, sources, direction)
@@ -69,7 +71,7 @@ def test_slopes_after_either_kernel_are_those_of_the_reference(kernel: Kernel, s
         torch.testing.assert_close(one, two, rtol=0, atol=room)
 
 
-def test_a_bias_learns_through_its_own_form_in_native(native: Kernel) -> None:
+def test_a_bias_learns_through_its_own_form_in_native(native: Implementation) -> None:
     query, key, value, sink, _, table = tensors(torch.float32)
     bias = t5_buckets(table) + tensor_bias(torch.zeros(1, 1, 1, 11, requires_grad=True))
     call = Call(query, key, value, Scoring(bias=bias, sink=sink))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from regard.kernels.observe import ObserveOptions, Scoring
 from regard.kernels.observe import native as front
 from regard.kernels.observe.call import Call
-from regard.kernels.observe.choice import Kernel
+from regard.kernels.observe.choice import Implementation
 from regard.masks import alibi, causal, lengths
 
 from .cases import a_call
@@ -24,7 +24,7 @@ shared = settings(
 
 @given(seed=st.integers(0, 10**9))
 @shared
-def test_native_numbers_are_those_of_the_whole_map(native: Kernel, seed: int) -> None:
+def test_native_numbers_are_those_of_the_whole_map(native: Implementation, seed: int) -> None:
     call = a_call(seed)
     assert_tells_the_truth(call, native.observe(call, EVERYTHING))
 
@@ -32,7 +32,9 @@ def test_native_numbers_are_those_of_the_whole_map(native: Kernel, seed: int) ->
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 @given(seed=st.integers(0, 10**9))
 @settings(shared, max_examples=30)
-def test_half_precision_is_summed_in_single(native: Kernel, dtype: torch.dtype, seed: int) -> None:
+def test_half_precision_is_summed_in_single(
+    native: Implementation, dtype: torch.dtype, seed: int
+) -> None:
     call = a_call(seed, dtype)
     seen = native.observe(call, EVERYTHING)
     assert seen.context.dtype == dtype
@@ -48,20 +50,22 @@ def long_call(queries: int, keys: int, **terms: object) -> Call:
 
 
 @pytest.mark.parametrize("side", [1, 3, 16, 64])
-def test_cells_may_be_wider_than_a_block_of_keys(native: Kernel, side: int) -> None:
+def test_cells_may_be_wider_than_a_block_of_keys(native: Implementation, side: int) -> None:
     call = long_call(389, 1031, mask=causal(), offset=642)
     assert_tells_the_truth(call, native.observe(call, ObserveOptions(top=5, atlas=side)))
 
 
 def test_slabs_of_a_bias_give_what_the_whole_gives(
-    native: Kernel, monkeypatch: pytest.MonkeyPatch
+    native: Implementation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(front, "SLAB_NUMBERS", 1)
     call = long_call(211, 307, bias=alibi(2), mask=causal())
     assert_tells_the_truth(call, native.observe(call, EVERYTHING))
 
 
-def test_padding_is_never_made_dense(native: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_padding_is_never_made_dense(
+    native: Implementation, monkeypatch: pytest.MonkeyPatch
+) -> None:
     call = long_call(211, 307, mask=lengths([101]) & causal())
     [(rows, [term])] = front._slabs(call, range(211), 48)
     assert (rows, term.shape) == (range(211), (1, 1, 1, 307))
@@ -69,7 +73,7 @@ def test_padding_is_never_made_dense(native: Kernel, monkeypatch: pytest.MonkeyP
 
 
 def test_a_slice_that_runs_out_of_time_is_taken_up_again(
-    native: Kernel, monkeypatch: pytest.MonkeyPatch
+    native: Implementation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(front, "SLICE_SECONDS", 1e-7)
     call = long_call(211, 307, mask=causal())
@@ -77,7 +81,7 @@ def test_a_slice_that_runs_out_of_time_is_taken_up_again(
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
-def test_any_number_of_threads_gives_the_same_bits(native: Kernel, threads: int) -> None:
+def test_any_number_of_threads_gives_the_same_bits(native: Implementation, threads: int) -> None:
     call, before = long_call(211, 307), torch.get_num_threads()
     once = native.observe(call, EVERYTHING)
     try:
@@ -89,7 +93,7 @@ def test_any_number_of_threads_gives_the_same_bits(native: Kernel, threads: int)
     assert torch.equal(once.atlas.mean, again.atlas.mean)
 
 
-def test_several_python_threads_may_observe_at_once(native: Kernel) -> None:
+def test_several_python_threads_may_observe_at_once(native: Implementation) -> None:
     calls = [a_call(seed) for seed in range(12)]
     seen: dict[int, object] = {}
 
@@ -106,7 +110,7 @@ def test_several_python_threads_may_observe_at_once(native: Kernel) -> None:
         assert_tells_the_truth(call, seen[seed])
 
 
-def test_an_interrupt_is_heard_before_a_long_call_ends(native: Kernel) -> None:
+def test_an_interrupt_is_heard_before_a_long_call_ends(native: Implementation) -> None:
     query = torch.randn(1, 64, 16384, 64)
     call = Call(query, query, query, Scoring())
     timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from regard.errors import InputError, ShapeError
 from regard.kernels.observe import Region, observe, received, window
 from regard.kernels.observe.call import Call
-from regard.kernels.observe.choice import Kernel
+from regard.kernels.observe.choice import Implementation
 
 from .cases import a_call
 from .laws import assert_close
@@ -25,14 +25,14 @@ def size(call: Call) -> float:
 @given(seed=seeds, zoom=st.sampled_from([1, 2, 3, 8, 50, 101]), data=st.data())
 @shared
 def test_a_window_is_the_map_itself_pooled(
-    kernel: Kernel, seed: int, zoom: int, data: st.DataObject
+    implementation: Implementation, seed: int, zoom: int, data: st.DataObject
 ) -> None:
     call = a_call(seed)
     batch, heads, queries, keys = call.sizes
     top, left = data.draw(st.integers(0, queries - 1)), data.draw(st.integers(0, keys - 1))
     region = Region(range(top, queries), range(left, keys), heads - 1, batch - 1, zoom)
     wanted = reference(call)
-    seen = kernel.look(call, wanted.lse.float(), region)
+    seen = implementation.pool_region(call, wanted.lse.float(), region)
     mean, largest = pooled(wanted.weights[batch - 1, heads - 1, top:, left:], zoom, zoom)
     assert_close("largest", seen.largest, largest, 3e-5 * size(call))
     total = mean * cell_sizes(region)
@@ -49,12 +49,14 @@ def cell_sizes(region: Region) -> torch.Tensor:
 
 @given(seed=seeds)
 @shared
-def test_what_keys_receive_is_the_sum_of_their_column(kernel: Kernel, seed: int) -> None:
+def test_what_keys_receive_is_the_sum_of_their_column(
+    implementation: Implementation, seed: int
+) -> None:
     call = a_call(seed)
     batch, _, queries, keys = call.sizes
     labels = torch.randint(-1, 4, (batch, keys))
     wanted = reference(call)
-    total, by_label = kernel.count(call, wanted.lse.float(), labels, 4)
+    total, by_label = implementation.sum_received(call, wanted.lse.float(), labels, 4)
     assert_close("total", total / queries, wanted.weights.sum(2) / queries, 3e-5 * size(call))
     member = (labels[..., None] == torch.arange(4)).double()
     expected = wanted.weights @ member[:, None]

@@ -4,26 +4,28 @@
 #include "decode/matvec.cpp"
 #include "decode/topk.cpp"
 #include "observe/observe.cpp"
-#include "pair_sums.cpp"
 #include "observe/recompute.cpp"
+#include "pair_sums.cpp"
 
 extern "C" {
 
-int regard_observe(const regard::Call* call, const regard::Kept* kept, regard::Progress* progress) {
-  return regard::observe(*call, *kept, *progress);
+int regard_observe(const regard::Call* call, const regard::ObservationPointers* results,
+                   regard::Progress* progress) {
+  return regard::observe(*call, *results, *progress);
 }
 
-int regard_look(const regard::Call* call, const regard::View* view, regard::Progress* progress) {
-  return regard::look(*call, *view, *progress);
+int regard_pool_region(const regard::Call* call, const regard::RegionPointers* region,
+                       regard::Progress* progress) {
+  return regard::pool_region(*call, *region, *progress);
 }
 
-int regard_count(const regard::Call* call, const regard::Received* received,
-                 regard::Progress* progress) {
-  return regard::count(*call, *received, *progress);
+int regard_sum_received(const regard::Call* call, const regard::ReceivedPointers* received,
+                        regard::Progress* progress) {
+  return regard::sum_received(*call, *received, *progress);
 }
 
-int regard_pair_up(const regard::Pairs* pairs, regard::Progress* progress) {
-  return regard::pair_up(*pairs, *progress);
+int regard_pair_sums(const regard::PairSums* pairs, regard::Progress* progress) {
+  return regard::pair_sums(*pairs, *progress);
 }
 
 void regard_matvec(const float* x, const float* w, const float* bias, float* y, int64_t rows,
@@ -68,8 +70,9 @@ void regard_share_threads(void* gomp_parallel) {
 
 // For the loader: the sizes of the structures that Python and C++ exchange, three digits for each.
 int64_t regard_layout() {
-  const size_t sizes[] = {sizeof(regard::Call), sizeof(regard::Kept), sizeof(regard::View),
-                          sizeof(regard::Received), sizeof(regard::Progress), sizeof(regard::Pairs)};
+  const size_t sizes[] = {sizeof(regard::Call),           sizeof(regard::ObservationPointers),
+                          sizeof(regard::RegionPointers), sizeof(regard::ReceivedPointers),
+                          sizeof(regard::Progress),       sizeof(regard::PairSums)};
   int64_t layout = 1;
   for (size_t size : sizes) layout = layout * 1000 + static_cast<int64_t>(size);
   return layout;

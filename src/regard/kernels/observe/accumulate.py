@@ -1,4 +1,4 @@
-"""Room for what an observation keeps, and the noting down of one strip after another."""
+"""The result tensors of an observation, and how the numbers of one strip are written to them."""
 
 from dataclasses import dataclass, fields
 from functools import lru_cache
@@ -13,13 +13,13 @@ from regard.kernels.observe.observation import Atlas, Statistics, Top, cell_side
 from regard.kernels.observe.region import cell_counts
 from regard.kernels.observe.strips import Strip
 
-# Scores this far below the largest have no weight.
+# A score this far below the largest has a weight of exactly zero.
 LOWEST = -1e4
 
 
 @dataclass(frozen=True, eq=False)
-class Softmax:
-    """The rows of one strip: shifted scores and what is needed to normalise them."""
+class StripSoftmax:
+    """The softmax of one strip: scores less `shift`, weights, and the sum that normalises them."""
 
     shifted: Float[Tensor, "head query key"]
     weights: Float[Tensor, "head query key"]
@@ -28,22 +28,22 @@ class Softmax:
     sink: Float[Tensor, "head query 1"] | None
 
 
-_NAMES = tuple(part.name for part in fields(Statistics))
+_STATISTIC_NAMES = tuple(field.name for field in fields(Statistics))
 
 
 def empty_statistics(call: Call) -> Statistics:
-    """Statistics of the call's shape, all zero, for a kernel to fill."""
-    # One piece of memory for all: a short call should not pay for eleven.
-    rows = call.zeros(len(_NAMES), *call.sizes[:3]).unbind()
-    filled = dict(zip(_NAMES, rows, strict=True))
-    key = filled["largest_key"]
+    """Statistics of the call's shape, all zero, for an implementation to fill."""
+    # One allocation for all eleven: for a short call, allocating is most of the time.
+    tensors = call.zeros(len(_STATISTIC_NAMES), *call.sizes[:3]).unbind()
+    by_name = dict(zip(_STATISTIC_NAMES, tensors, strict=True))
+    key = by_name["largest_key"]
     key = key.view(torch.int32) if key.dtype == torch.float32 else key.to(torch.int32)
-    filled["largest_key"] = key.fill_(-1)
-    return Statistics(**filled)
+    by_name["largest_key"] = key.fill_(-1)
+    return Statistics(**by_name)
 
 
 def empty_top(call: Call, top: int) -> Top:
-    """Room for the largest weights of each row: none yet."""
+    """The largest weights of each row before any is known: weights 0, keys -1."""
     shape, device = (*call.sizes[:3], top), call.query.device
     return Top(call.zeros(*shape), torch.full(shape, -1, dtype=torch.int32, device=device))
 
@@ -56,61 +56,65 @@ def empty_atlas(call: Call, most: int) -> Atlas:
     return Atlas(call.zeros(*shape), call.zeros(*shape), rows, columns)
 
 
-def note_top(strip: Strip, row: Softmax, top: Top) -> None:
-    """The largest weights of the strip's rows."""
+def write_top(strip: Strip, softmax: StripSoftmax, top: Top) -> None:
+    """Write the largest weights of the strip's rows and their keys."""
     most = min(top.weights.shape[3], len(strip.band.columns))
-    weights, keys = row.weights.topk(most, dim=-1)
-    top.weights[strip.place][..., :most] = weights
+    weights, keys = softmax.weights.topk(most, dim=-1)
+    top.weights[strip.row_index][..., :most] = weights
     keys = (keys + strip.band.columns.start).masked_fill_(weights == 0, -1)
-    top.keys[strip.place][..., :most] = keys.to(torch.int32)
+    top.keys[strip.row_index][..., :most] = keys.to(torch.int32)
 
 
-def note_atlas(strip: Strip, row: Softmax, atlas: Atlas) -> None:
-    """Put sums where the means will be: `settle_means` divides them when all strips are in."""
+def write_atlas(strip: Strip, softmax: StripSoftmax, atlas: Atlas) -> None:
+    """Write the sum and the maximum of the strip's cells; `divide_cell_sums` makes sums means."""
     high, wide = atlas.rows, atlas.columns
-    heads, queries, keys = row.weights.shape
+    heads, queries, keys = softmax.weights.shape
     down, across = -(-queries // high), -(-keys // wide)
-    weights = row.weights
+    weights = softmax.weights
     if queries % high or keys % wide:
         weights = F.pad(weights, (0, across * wide - keys, 0, down * high - queries))
     cells = weights.view(heads, down, high, across, wide)
     top, left = strip.band.rows.start // high, strip.band.columns.start // wide
-    place = (*strip.place[:2], slice(top, top + down), slice(left, left + across))
+    place = (*strip.row_index[:2], slice(top, top + down), slice(left, left + across))
     # Rows first: their reduction runs along memory.
     atlas.mean[place] = cells.sum(2).sum(3)
     atlas.largest[place] = cells.amax(2).amax(3)
 
 
-def settle_means(call: Call, atlas: Atlas) -> None:
-    """Turn sums into means over the pairs that each cell holds."""
+def divide_cell_sums(call: Call, atlas: Atlas) -> None:
+    """Turn the sums of all cells into means over the query-key pairs that each cell holds."""
     _, _, queries, keys = call.sizes
     if queries <= atlas.rows and keys <= atlas.columns:  # one cell: a short call should be quick
         atlas.mean.div_(queries * keys)
         return
-    atlas.mean.div_(_pairs(queries, atlas.rows, keys, atlas.columns).to(atlas.mean))
+    atlas.mean.div_(_pairs_per_cell(queries, atlas.rows, keys, atlas.columns).to(atlas.mean))
 
 
 @lru_cache(maxsize=8)
-def _pairs(queries: int, high: int, keys: int, wide: int) -> Int[Tensor, "cell_row cell_column"]:
-    """How many pairs each cell holds; the layers of a model ask for the same again."""
+def _pairs_per_cell(
+    queries: int, high: int, keys: int, wide: int
+) -> Int[Tensor, "cell_row cell_column"]:
+    """How many pairs each cell holds; cached, because all layers of a model have the same sizes."""
     return cell_counts(queries, high)[:, None] * cell_counts(keys, wide)
 
 
-def note_statistics(call: Call, strip: Strip, row: Softmax, out: Statistics) -> None:
-    """Everything but the weights' order; the shifted scores are spent here."""
-    weights, columns, place = row.weights, strip.band.columns, strip.place
+def write_statistics(call: Call, strip: Strip, softmax: StripSoftmax, out: Statistics) -> None:
+    """Write every statistic of the strip's rows; the shifted scores are overwritten."""
+    weights, columns, place = softmax.weights, strip.band.columns, strip.row_index
     if call.scoring.mask is not None or call.scoring.bias is not None:
-        row.shifted.clamp_(min=LOWEST)  # a hidden key would be 0 x -inf
-    surprise = torch.linalg.vecdot(weights, row.shifted)
-    if row.sink is not None:
-        share = row.sink.exp() / row.total
+        softmax.shifted.clamp_(min=LOWEST)  # a hidden key would be 0 x -inf
+    # Entropy is -sum w log w with log w = shifted - log total, so one product with the shifted
+    # scores does: -sum w shifted + log total.
+    mean_shifted = torch.linalg.vecdot(weights, softmax.shifted)
+    if softmax.sink is not None:
+        share = softmax.sink.exp() / softmax.total
         out.on_sink[place] = share[..., 0]
-        surprise += (share * row.sink.clamp(min=LOWEST))[..., 0]
-    log_total = row.total[..., 0].log()
-    out.entropy[place] = (log_total - surprise).masked_fill_(row.total[..., 0] == 0, 0)
+        mean_shifted += (share * softmax.sink.clamp(min=LOWEST))[..., 0]
+    log_total = softmax.total[..., 0].log()
+    out.entropy[place] = (log_total - mean_shifted).masked_fill_(softmax.total[..., 0] == 0, 0)
     if not columns:
         return
-    largest, key = _peak(weights)
+    largest, key = _largest_with_key(weights)
     out.largest[place] = largest
     key = (key + columns.start).masked_fill_(largest == 0, -1)
     out.largest_key[place] = key.to(torch.int32)
@@ -118,15 +122,16 @@ def note_statistics(call: Call, strip: Strip, row: Softmax, out: Statistics) -> 
         out.on_first[place] = weights[..., 0]
     for ahead, target in ((-1, out.on_previous), (0, out.on_self), (1, out.on_next)):
         target[place] = _diagonal(call, strip, weights, ahead)
-    _note_sides(call, strip, weights, out)
+    _write_sides(call, strip, weights, out)
 
 
-def _peak(
+def _largest_with_key(
     weights: Float[Tensor, "head query key"],
 ) -> tuple[Float[Tensor, "head query"], Int[Tensor, "head query"]]:
     """The largest weight of each row and its key.
 
-    Torch finds a maximum ten times faster than its place: so the place is sought in one run only.
+    Torch computes a maximum ten times faster than its index, so the index is searched only within
+    the run of 128 keys that holds the maximum.
     """
     run = 128
     if weights.shape[2] % run:
@@ -150,15 +155,15 @@ def _diagonal(
     return weights.gather(2, index)[..., 0] * inside
 
 
-def _note_sides(
+def _write_sides(
     call: Call, strip: Strip, weights: Float[Tensor, "head query key"], out: Statistics
 ) -> None:
-    """The mean distance, and the mass on the future and on padding.
+    """Write the mean distance and the mass on the future and on padding.
 
-    Columns before the oldest row or after the newest are on one side of every row, so that one
-    product with a few vectors does; only the square between is weighed pair by pair.
+    Columns before the position of the first row, or after that of the last, lie on the same side of
+    every row, so one product with five vectors does; only the square in between needs every pair.
     """
-    rows, columns, place = strip.band.rows, strip.band.columns, strip.place
+    rows, columns, place = strip.band.rows, strip.band.columns, strip.row_index
     oldest, newest = call.scoring.offset + rows.start, call.scoring.offset + rows.stop - 1
     keys = torch.arange(columns.start, columns.stop, device=weights.device)
     past, future = keys < oldest, keys > newest

@@ -1,4 +1,4 @@
-"""One call of attention as a checked value: its tensors, and what is done to their scores."""
+"""One call of attention as a checked value: its tensors, and what it does to its scores."""
 
 import math
 from dataclasses import dataclass, replace
@@ -18,11 +18,11 @@ Values = Float[Tensor, "batch key_head key value_dim"]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Scoring:
-    """What a call does to its scores: scaled, capped, biased, masked, in this order.
+    """What a call does to its scores: scale, cap, bias and mask them, in this order.
 
-    `scale` is 1/sqrt(dim) if None. `softcap` c makes a score s into c tanh(s / c). Query i stands
-    at position `offset` + i, as with a cache of earlier keys. `sink` holds one logit per head
-    that joins the softmax and has no value, so that rows sum to less than one.
+    `scale` is 1/sqrt(dim) if None. `softcap` c turns a score s into c tanh(s / c). Query i stands
+    at position `offset` + i, as with a cache of earlier keys. `sink` holds one logit per head that
+    takes part in the softmax without having a value, so that rows sum to less than one.
     """
 
     scale: float | None = None
@@ -35,7 +35,7 @@ class Scoring:
 
 @dataclass(frozen=True, eq=False)
 class Call:
-    """Tensors that fit together, and the scoring with its scale settled."""
+    """Tensors whose shapes, dtypes and devices fit together, and a scoring with its scale set."""
 
     query: Queries
     key: Keys
@@ -63,22 +63,22 @@ class Call:
 
     @property
     def scale(self) -> float:
-        """The settled scale."""
+        """The factor of the dot products, never None."""
         assert self.scoring.scale is not None
         return self.scoring.scale
 
     @property
     def accumulator(self) -> torch.dtype:
-        """The dtype of sums and of every number reported."""
+        """The dtype of sums and of every statistic."""
         return torch.float64 if self.query.dtype == torch.float64 else torch.float32
 
     def zeros(self, *shape: int) -> Float[Tensor, "..."]:
-        """Zeros where the call is, of the dtype of what it reports."""
+        """Zeros on the call's device, in the dtype of its statistics."""
         return torch.zeros(shape, dtype=self.accumulator, device=self.query.device)
 
     @cached_property
     def split(self) -> tuple[Window, Mask | None]:
-        """The mask as a window, by which blocks are skipped, and what remains of it."""
+        """The mask as a window, which lets blocks be skipped, and the rest of the mask, if any."""
         return (self.scoring.mask or everything()).split()
 
 
@@ -103,13 +103,13 @@ def _check_tensors(query: Tensor, key: Tensor, value: Tensor) -> None:
             f"expected the number of key heads to divide that of query heads, got {shapes}; "
             "repeat key heads until it does"
         )
-    kinds = {tensor.dtype for tensor in (query, key, value)}
-    places = {tensor.device for tensor in (query, key, value)}
-    if len(kinds) > 1 or len(places) > 1 or not query.is_floating_point():
-        found = ", ".join(f"{t.dtype} on {t.device}" for t in (query, key, value))
+    dtypes = {tensor.dtype for tensor in (query, key, value)}
+    devices = {tensor.device for tensor in (query, key, value)}
+    if len(dtypes) > 1 or len(devices) > 1 or not query.is_floating_point():
+        kinds = ", ".join(f"{t.dtype} on {t.device}" for t in (query, key, value))
         raise InputError(
             f"expected query, key and value of one floating-point dtype on one device, "
-            f"got {found}; convert them with .to"
+            f"got {kinds}; convert them with .to"
         )
 
 
@@ -128,9 +128,9 @@ def _check_scoring(call: Call) -> None:
         raise InputError(
             f"expected a softcap above 0, got {scoring.softcap}; None leaves scores uncapped"
         )
-    wanted = (call.sizes[0], call.sizes[3])
-    if call.padded is not None and call.padded.shape != wanted:
+    expected = (call.sizes[0], call.sizes[3])
+    if call.padded is not None and call.padded.shape != expected:
         raise ShapeError(
-            f"expected padded to have the axes (batch key) = {wanted}, "
+            f"expected padded to have the axes (batch key) = {expected}, "
             f"got {tuple(call.padded.shape)}; it is True where a key is padding"
         )

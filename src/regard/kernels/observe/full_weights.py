@@ -1,4 +1,4 @@
-"""Weights held whole: those of a call, and what is seen of rows that are given as they are."""
+"""Full matrices of weights: of a call, and the statistics of weights that are given as a tensor."""
 
 import torch
 from jaxtyping import Float
@@ -10,11 +10,11 @@ from regard.kernels.observe.observation import Atlas, Statistics, Top
 from regard.kernels.observe.region import cell_counts
 from regard.masks import Area
 
-Rows = Float[Tensor, "*batch head query key"]
+Weights = Float[Tensor, "*batch head query key"]
 
 
 def weigh(query: Queries, key: Keys, scoring: Scoring) -> Float[Tensor, "batch head query key"]:
-    """All weights of a call at once, differentiable; a row that sees nothing is zeros.
+    """All weights of a call as one tensor, differentiable; a row that sees nothing is zeros.
 
     >>> import torch
     >>> from regard.kernels.observe import Scoring
@@ -40,15 +40,15 @@ def weigh(query: Queries, key: Keys, scoring: Scoring) -> Float[Tensor, "batch h
     return scores.masked_fill(blind, 0.0).softmax(-1).masked_fill(blind, 0.0)[..., :keys]
 
 
-def statistics_of(weights: Rows, offset: int = 0) -> Statistics:
-    """The exact numbers of rows of weights; query i stands at key offset + i.
+def statistics_of(weights: Weights, offset: int = 0) -> Statistics:
+    """The statistics of a matrix of weights; query i stands at the position of key offset + i.
 
-    What a row lacks to one is no sink here: entropy is over the keys alone.
+    A row that sums to less than one has no sink here: its entropy is over the keys alone.
     """
     *lead, queries, keys = weights.shape
     ahead = Area(range(queries), range(keys), offset, weights.device).ahead()
     largest, key = weights.max(dim=-1)
-    nothing = weights.new_zeros(*lead, queries)
+    zeros = weights.new_zeros(*lead, queries)
     return Statistics(
         entropy=-torch.special.xlogy(weights, weights.clamp_min(0)).sum(-1),
         largest=largest,
@@ -59,20 +59,20 @@ def statistics_of(weights: Rows, offset: int = 0) -> Statistics:
         on_previous=(weights * (ahead == -1)).sum(-1),
         on_next=(weights * (ahead == 1)).sum(-1),
         on_future=(weights * (ahead > 0)).sum(-1),
-        on_padding=nothing,
-        on_sink=nothing.clone(),
+        on_padding=zeros,
+        on_sink=zeros.clone(),
     )
 
 
-def top_of(weights: Rows, most: int) -> Top:
-    """The largest weights of each row and their keys; 0 and -1 where there are no more."""
-    found, keys = weights.topk(min(most, weights.shape[-1]), dim=-1)
-    found, keys = (F.pad(each, (0, most - each.shape[-1])) for each in (found, keys))
-    return Top(found, keys.masked_fill(found <= 0, -1).to(torch.int32))
+def top_of(weights: Weights, count: int) -> Top:
+    """The `count` largest weights of each row and their keys; 0 and -1 where a row has fewer."""
+    largest, keys = weights.topk(min(count, weights.shape[-1]), dim=-1)
+    largest, keys = (F.pad(side, (0, count - side.shape[-1])) for side in (largest, keys))
+    return Top(largest, keys.masked_fill(largest <= 0, -1).to(torch.int32))
 
 
-def atlas_of(weights: Rows, rows: int, columns: int) -> Atlas:
-    """The mean and the largest of cells of rows x columns weights; edge cells may be partial."""
+def atlas_of(weights: Weights, rows: int, columns: int) -> Atlas:
+    """The mean and the largest weight of cells of rows x columns; edge cells may be partial."""
     queries, keys = weights.shape[-2:]
     missing = (0, -keys % columns, 0, -queries % rows)
     down, across = -(-queries // rows), -(-keys // columns)

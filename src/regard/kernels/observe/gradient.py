@@ -1,4 +1,8 @@
-"""The derivative of a context with respect to all that made it, recomputed in strips."""
+"""The gradient of a context with respect to query, key, value, bias and sink, strip by strip.
+
+The weights are not kept from the forward pass: the backward pass recomputes those of one strip at
+a time from the logsumexp (Dao et al. 2022, section 3.1).
+"""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -11,7 +15,15 @@ from torch.autograd.function import once_differentiable
 
 from regard.kernels.observe.call import Call
 from regard.kernels.observe.observation import Observation
-from regard.kernels.observe.strips import NEVER, Band, Strip, products, settle, shares, strips
+from regard.kernels.observe.strips import (
+    NEVER,
+    Band,
+    Strip,
+    apply_bias_and_mask,
+    products,
+    strips,
+    weights_from_lse,
+)
 from regard.masks import Area, Bias
 from regard.masks.value import Value
 
@@ -19,7 +31,7 @@ Forward = Callable[[], Observation]
 
 
 def needs_gradient(call: Call) -> bool:
-    """Whether something that made the context is to be differentiated by."""
+    """True if autograd is on and query, key, value, bias or sink requires a gradient."""
     if not torch.is_grad_enabled():
         return False
     sources = [call.query, call.key, call.value, *bias_tensors(call.scoring.bias)]
@@ -29,16 +41,14 @@ def needs_gradient(call: Call) -> bool:
 
 
 def differentiable(call: Call, forward: Forward) -> Observation:
-    """The observation, with a context that gradients flow through.
-
-    Nothing is computed or copied beforehand: the backward pass starts from the logsumexp.
-    """
-    found: list[Observation] = []
-    added = bias_tensors(call.scoring.bias)
+    """The observation of `forward()`, with a context through which gradients flow."""
+    # autograd.Function returns tensors only, so the rest of the observation comes back in a list.
+    observed: list[Observation] = []
+    biases = bias_tensors(call.scoring.bias)
     context = _Attention.apply(  # type: ignore[no-untyped-call]
-        call, forward, found, call.query, call.key, call.value, call.scoring.sink, *added
+        call, forward, observed, call.query, call.key, call.value, call.scoring.sink, *biases
     )
-    return replace(found[0], context=context)
+    return replace(observed[0], context=context)
 
 
 def bias_tensors(part: Any) -> list[Tensor]:
@@ -47,21 +57,23 @@ def bias_tensors(part: Any) -> list[Tensor]:
         return [part] if part.requires_grad else []
     if isinstance(part, Value):
         part = tuple(part.fields().values())
-    return [found for one in part for found in bias_tensors(one)] if isinstance(part, tuple) else []
+    if not isinstance(part, tuple):
+        return []
+    return [tensor for inner in part for tensor in bias_tensors(inner)]
 
 
 class _Attention(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, call: Call, run: Forward, found: list[Observation], *sources: Tensor | None
+        ctx: Any, call: Call, run: Forward, observed: list[Observation], *sources: Tensor | None
     ) -> Tensor:
-        seen = run()
-        found.append(seen)
+        observation = run()
+        observed.append(observation)
         ctx.call = call
-        # The call holds these too; saving them makes torch notice if one is changed in place.
-        ctx.save_for_backward(seen.context, seen.lse, *sources)
-        assert seen.context is not None
-        return seen.context
+        # The call holds these too, but saving them lets torch notice if one was changed in place.
+        ctx.save_for_backward(observation.context, observation.lse, *sources)
+        assert observation.context is not None
+        return observation.context
 
     @staticmethod
     @once_differentiable
@@ -71,53 +83,57 @@ class _Attention(torch.autograd.Function):
 
 
 class _Backward:
-    """One backward pass: sums for each source, filled strip by strip."""
+    """One backward pass: a gradient for each source, summed strip by strip."""
 
     def __init__(self, call: Call, context: Tensor, lse: Tensor, grad: Tensor) -> None:
         self.call, self.lse, self.grad = call, lse, grad
         kind = call.accumulator
+        # The softmax's Jacobian subtracts this from every slope of a row.
         self.inner = (grad.to(kind) * context.to(kind)).sum(-1)
         self.query, self.key, self.value = (
             call.zeros(*tensor.shape) for tensor in (call.query, call.key, call.value)
         )
-        self.added = bias_tensors(call.scoring.bias)
-        self.added_sums = [torch.zeros_like(tensor) for tensor in self.added]
+        self.biases = bias_tensors(call.scoring.bias)
+        self.bias_sums = [torch.zeros_like(tensor) for tensor in self.biases]
 
     def run(self) -> Iterator[Tensor | None]:
-        bias = _BiasGradient(self.call, self.added, self.added_sums)
+        bias = _BiasGradient(self.call, self.biases, self.bias_sums)
         for strip in strips(self.call):
             if strip.band.columns:
-                self.descend(strip, bias)
+                self.add_strip(strip, bias)
         bias.flush()
         kind = self.call.query.dtype
         yield from (total.to(kind) for total in (self.query, self.key, self.value))
-        yield self.sink()
-        yield from self.added_sums
+        yield self.sink_gradient()
+        yield from self.bias_sums
 
-    def descend(self, strip: Strip, bias: "_BiasGradient") -> None:
-        """Add the strip's share to every sum."""
+    def add_strip(self, strip: Strip, bias: "_BiasGradient") -> None:
+        """Add what one strip contributes to every gradient."""
         call, kind = self.call, self.call.accumulator
         scores = products(call, strip)
         cap = call.scoring.softcap
-        bend = None if cap is None else 1 - (scores / cap).square_()
-        settle(call, strip, scores)
-        weights = shares(scores, self.lse[strip.place])
-        shared = (len(strip.key_heads), -1, weights.shape[2])
-        grad = self.grad[strip.place].to(kind).reshape(shared[0], -1, self.grad.shape[3])
-        self.value[strip.sources] += weights.view(shared).mT @ grad
-        slope = (grad @ call.value[strip.sources].to(kind).mT).view(weights.shape)
-        slope.sub_(self.inner[strip.place][..., None]).mul_(weights)
+        # The derivative of c tanh(s / c) is 1 - tanh^2, and `scores` is capped already.
+        cap_slope = None if cap is None else 1 - (scores / cap).square_()
+        apply_bias_and_mask(call, strip, scores)
+        weights = weights_from_lse(scores, self.lse[strip.row_index])
+        grouped = (len(strip.key_heads), -1, weights.shape[2])
+        grad = self.grad[strip.row_index].to(kind).reshape(grouped[0], -1, self.grad.shape[3])
+        self.value[strip.key_index] += weights.view(grouped).mT @ grad
+        slope = (grad @ call.value[strip.key_index].to(kind).mT).view(weights.shape)
+        slope.sub_(self.inner[strip.row_index][..., None]).mul_(weights)
         bias.add(strip, slope)
-        if bend is not None:
-            slope *= bend
+        if cap_slope is not None:
+            slope *= cap_slope
         slope *= call.scale
-        query = call.query[strip.place].to(kind)
-        few = slope.view(shared)
-        self.query[strip.place] += (few @ call.key[strip.sources].to(kind)).view(query.shape)
-        self.key[strip.sources] += few.mT @ query.reshape(shared[0], -1, query.shape[2])
+        query = call.query[strip.row_index].to(kind)
+        slope_rows = slope.view(grouped)
+        self.query[strip.row_index] += (slope_rows @ call.key[strip.key_index].to(kind)).view(
+            query.shape
+        )
+        self.key[strip.key_index] += slope_rows.mT @ query.reshape(grouped[0], -1, query.shape[2])
 
-    def sink(self) -> Tensor | None:
-        """A sink has no value: all it does is to take a share from the others."""
+    def sink_gradient(self) -> Tensor | None:
+        """The gradient of the sink's logits: a sink has no value, it only takes weight."""
         sink = self.call.scoring.sink
         if sink is None or not sink.requires_grad:
             return None
@@ -127,7 +143,7 @@ class _Backward:
 
 
 class _BiasGradient:
-    """The slope of the scores, gathered for one band and then sent through the bias's own form."""
+    """The gradient of the scores, summed over one band and then passed back through the bias."""
 
     def __init__(self, call: Call, tensors: list[Tensor], sums: list[Tensor]) -> None:
         self.call, self.tensors, self.sums = call, tensors, sums
@@ -135,6 +151,7 @@ class _BiasGradient:
         self.gathered: Tensor | None = None
 
     def add(self, strip: Strip, slope: Float[Tensor, "head query key"]) -> None:
+        """Add the slope of a strip's scores; strips of one band follow each other."""
         if not self.tensors:
             return
         if strip.band is not self.band:
@@ -147,6 +164,7 @@ class _BiasGradient:
         own += slope.sum_to_size(own.shape)
 
     def flush(self) -> None:
+        """Pass the sum of the last band through the bias to the tensors that it is made of."""
         if self.band is None or self.gathered is None:
             return
         bias, scoring = self.call.scoring.bias, self.call.scoring

@@ -1,4 +1,8 @@
-"""The native kernel: the same numbers from C++ on raw pointers, on torch's own threads."""
+"""The native implementation: the C++ library, called with raw pointers, on torch's own threads.
+
+The C++ sources are in kernels/cpp/observe. Every function here allocates the result tensors, fills
+a structure of `layout` with their addresses, and runs the pass in slices of SLICE_SECONDS.
+"""
 
 import ctypes
 import math
@@ -9,35 +13,59 @@ import torch
 from torch import Tensor
 
 from regard.errors import RegardError
-from regard.kernels.layout import STATISTICS, Counted, Kept, NativeCall, Progress, View
-from regard.kernels.library import library
-from regard.kernels.observe.accumulate import empty_atlas, empty_statistics, empty_top, settle_means
+from regard.kernels.layout import (
+    STATISTICS,
+    NativeCall,
+    ObservationPointers,
+    Progress,
+    ReceivedPointers,
+    RegionPointers,
+)
+from regard.kernels.library import library, native_enabled, warn_missing
+from regard.kernels.observe.accumulate import (
+    divide_cell_sums,
+    empty_atlas,
+    empty_statistics,
+    empty_top,
+)
 from regard.kernels.observe.call import Call
 from regard.kernels.observe.observation import Observation, ObserveOptions
 from regard.kernels.observe.region import Pooled, Region
 from regard.masks import Area
 
+# The codes of `Kind` in cpp/observe/call.h.
 KINDS = {torch.float32: 0, torch.bfloat16: 1, torch.float16: 2, torch.bool: 3}
 ABSENT = 4
-UNLIMITED = 1 << 60
-# Ctrl-C is heard between slices; the threads wait for each other once in each.
+UNLIMITED = 1 << 60  # the side of a window that has no limit
+# Ctrl-C is heard between two slices; the threads wait for each other once in each.
 SLICE_SECONDS = 0.2
-# Masks and biases that vary by query are cut into slabs of about this many numbers.
+# Masks and biases that vary by query are made dense for about this many numbers at a time.
 SLAB_NUMBERS = 1 << 24
-ROWS = 48
-OUT_OF_MEMORY = 1
-# So many queries read each key that a copy without gaps pays: a fifth of the time at 8192.
-MANY = 512
+ROWS = 48  # queries of a block, as in cpp/observe/blocks.h
+OUT_OF_MEMORY = 1  # the code of `Outcome` in cpp/shared/parallel.h
+# From this many queries on, copying keys and values that lie far apart pays off, because each is
+# read by every block of queries: it saves a fifth of the time at 8192.
+COPY_FROM_QUERIES = 512
 
 
-def fits(call: Call) -> bool:
-    """Whether the native kernel takes such a call."""
+def supports(call: Call) -> bool:
+    """True for float32, bfloat16 and float16 on the CPU with no axis of size zero."""
     sizes = (*call.sizes, call.query.shape[3], call.value.shape[3])
     return call.query.dtype in KINDS and call.query.device.type == "cpu" and 0 not in sizes
 
 
+def is_available() -> bool:
+    """True if the library is compiled and not disabled; warns once if it is merely missing."""
+    if not native_enabled():
+        return False
+    if library() is None:
+        warn_missing()
+        return False
+    return True
+
+
 def observe(call: Call, keep: ObserveOptions) -> Observation:
-    """The context and what was seen, in one pass."""
+    """The context, the logsumexp and whatever `keep` asks for, in one pass."""
     batch, heads, queries, _ = call.sizes
     lse = torch.empty(batch, heads, queries)
     width = call.value.shape[3]
@@ -45,73 +73,73 @@ def observe(call: Call, keep: ObserveOptions) -> Observation:
     statistics = empty_statistics(call) if keep.statistics else None
     top = empty_top(call, keep.top) if keep.top else None
     atlas = empty_atlas(call, keep.atlas) if keep.atlas else None
-    kept = Kept(lse=lse.data_ptr())
+    pointers = ObservationPointers(lse=lse.data_ptr())
     if keep.context:
-        kept.context, kept.context_strides[:] = context.data_ptr(), context.stride()[:3]
+        pointers.context, pointers.context_strides[:] = context.data_ptr(), context.stride()[:3]
     if statistics:
         for name in STATISTICS:
-            setattr(kept, name, getattr(statistics, name).data_ptr())
+            setattr(pointers, name, getattr(statistics, name).data_ptr())
     if top:
-        kept.top_weights, kept.top_keys = top.weights.data_ptr(), top.keys.data_ptr()
-        kept.top = keep.top
+        pointers.top_weights, pointers.top_keys = top.weights.data_ptr(), top.keys.data_ptr()
+        pointers.top = keep.top
     if atlas:
-        kept.cell_sum, kept.cell_largest = atlas.mean.data_ptr(), atlas.largest.data_ptr()
-        kept.cell_rows, kept.cell_columns = atlas.rows, atlas.columns
+        pointers.cell_sum, pointers.cell_largest = atlas.mean.data_ptr(), atlas.largest.data_ptr()
+        pointers.cell_rows, pointers.cell_columns = atlas.rows, atlas.columns
     height = math.lcm(ROWS, atlas.rows if atlas else 1)
-    run(call, range(queries), height, "regard_observe", ctypes.byref(kept))
+    run(call, range(queries), height, "regard_observe", ctypes.byref(pointers))
     if atlas:
-        settle_means(call, atlas)
+        divide_cell_sums(call, atlas)
     return Observation(context if keep.context else None, lse, statistics, top, atlas, call.scoring)
 
 
-def look(call: Call, lse: Tensor, region: Region) -> Pooled:
-    """The weights of a region, each cell's sum and largest."""
+def pool_region(call: Call, lse: Tensor, region: Region) -> Pooled:
+    """The sum and the largest weight of each cell of a region."""
     shape = region.cells
     pooled = Pooled(torch.zeros(shape), torch.zeros(shape))
     lse = lse.detach().contiguous()
-    view = View(region.example, region.head, region.rows.start, region.rows.stop)
-    view.first_column, view.last_column = region.columns.start, region.columns.stop
-    view.zoom, view.lse = region.zoom, lse.data_ptr()
-    view.sum, view.largest = pooled.mean.data_ptr(), pooled.largest.data_ptr()
+    pointers = RegionPointers(region.example, region.head, region.rows.start, region.rows.stop)
+    pointers.first_column, pointers.last_column = region.columns.start, region.columns.stop
+    pointers.zoom, pointers.lse = region.zoom, lse.data_ptr()
+    pointers.sum, pointers.largest = pooled.mean.data_ptr(), pooled.largest.data_ptr()
     height = region.zoom * max(1, ROWS // region.zoom)
-    run(call, region.rows, height, "regard_look", ctypes.byref(view))
+    run(call, region.rows, height, "regard_pool_region", ctypes.byref(pointers))
     return pooled
 
 
-def count(
-    call: Call, lse: Tensor, labels: Tensor | None, names: int
+def sum_received(
+    call: Call, lse: Tensor, labels: Tensor | None, count: int
 ) -> tuple[Tensor, Tensor | None]:
-    """Column sums, and each row's mass per label."""
+    """The sum of each key's column of weights, and each row's mass on each of `count` labels."""
     batch, heads, queries, keys = call.sizes
     lse = lse.detach().contiguous()
     total = torch.zeros(batch, heads, keys, dtype=torch.float64)
-    counted = Counted(lse.data_ptr(), total.data_ptr(), None, names, None)
+    pointers = ReceivedPointers(lse.data_ptr(), total.data_ptr(), None, count, None)
     by_label = None
     if labels is not None:
         labels = labels.to("cpu", torch.int32).contiguous()
-        by_label = torch.zeros(batch, heads, queries, names)
-        counted.labels, counted.by_label = labels.data_ptr(), by_label.data_ptr()
-    run(call, range(queries), 8 * ROWS, "regard_count", ctypes.byref(counted))
+        by_label = torch.zeros(batch, heads, queries, count)
+        pointers.labels, pointers.by_label = labels.data_ptr(), by_label.data_ptr()
+    run(call, range(queries), 8 * ROWS, "regard_sum_received", ctypes.byref(pointers))
     return total.float(), by_label
 
 
-def run(call: Call, rows: range, height: int, name: str, kept: Any) -> None:
-    """Run a pass of the library over rows, in slabs that are a multiple of `height`."""
+def run(call: Call, rows: range, height: int, name: str, results: Any) -> None:
+    """Run a pass of the library over these rows, in slabs of a multiple of `height` rows."""
     function: Callable[..., int] = getattr(library(), name)
-    native, alive = _translate(call)
+    native, tensors = _native_call(call)
     for slab, terms in _slabs(call, rows, height):
-        for place, term in enumerate(terms):
-            _point(native.terms[place], term, slab.start, call)
+        for index, term in enumerate(terms):
+            _set_term(native.terms[index], term, slab.start, call)
         progress = Progress(slab.start, slab.stop, 0, SLICE_SECONDS)
-        while outcome := function(ctypes.byref(native), kept, ctypes.byref(progress)):
+        while outcome := function(ctypes.byref(native), results, ctypes.byref(progress)):
             if outcome == OUT_OF_MEMORY:
                 raise RegardError("the native kernel ran out of memory; free some and try again")
-    del alive
+    del tensors  # until here the library read their memory
 
 
-def _translate(call: Call) -> tuple[NativeCall, list[Tensor]]:
-    """The call for C++, and tensors that must outlive it."""
-    alive = []
+def _native_call(call: Call) -> tuple[NativeCall, list[Tensor]]:
+    """The call as C++ reads it, and the tensors that must live as long as it is read."""
+    tensors = []
     window, _ = call.split
     native = NativeCall(
         offset=call.scoring.offset,
@@ -127,48 +155,50 @@ def _translate(call: Call) -> tuple[NativeCall, list[Tensor]]:
     native.value_dim = call.value.shape[3]
     for name in ("query", "key", "value"):
         tensor = getattr(call, name).detach()
-        if tensor.stride(3) != 1 or (name != "query" and _far_apart(tensor, call)):
+        if tensor.stride(3) != 1 or (name != "query" and _worth_copying(tensor, call)):
             tensor = tensor.contiguous()
         matrix = getattr(native, name)
         matrix.data, matrix.strides[:] = tensor.data_ptr(), tensor.stride()[:3]
-        alive.append(tensor)
-    for place in range(3):
-        native.terms[place].kind = ABSENT
+        tensors.append(tensor)
+    for term in native.terms:
+        term.kind = ABSENT
     if call.scoring.sink is not None:
-        alive.append(call.scoring.sink.detach().to("cpu", torch.float32).contiguous())
-        native.sink = alive[-1].data_ptr()
+        tensors.append(call.scoring.sink.detach().to("cpu", torch.float32).contiguous())
+        native.sink = tensors[-1].data_ptr()
     if call.padded is not None:
-        alive.append(call.padded.to("cpu").contiguous())
-        native.padded = alive[-1].data_ptr()
-    return native, alive
+        tensors.append(call.padded.to("cpu").contiguous())
+        native.padded = tensors[-1].data_ptr()
+    return native, tensors
 
 
-def _far_apart(tensor: Tensor, call: Call) -> bool:
-    """Whether rows lie so far apart that many queries had better read a copy of them."""
-    return tensor.stride(2) > tensor.shape[3] and call.sizes[2] >= MANY
+def _worth_copying(tensor: Tensor, call: Call) -> bool:
+    """True if rows have gaps between them and enough queries read them to pay for a copy."""
+    return tensor.stride(2) > tensor.shape[3] and call.sizes[2] >= COPY_FROM_QUERIES
 
 
 def _slabs(call: Call, rows: range, height: int) -> Iterator[tuple[range, list[Tensor]]]:
-    """Ranges of rows with the dense parts of mask and bias that they need, kept small."""
+    """Ranges of rows, each with the dense mask and bias of these rows, of about SLAB_NUMBERS."""
     _, rest = call.split
     keys = call.sizes[3]
     terms = [term for term in (rest, call.scoring.bias) if term is not None]
     probe = Area(rows[:2], range(keys), call.scoring.offset)
     shapes = [term.cut(probe).shape for term in terms]
     row = max((s[0] * s[1] * s[3] for s in shapes if s[2] > 1), default=0)
-    most = max(height, SLAB_NUMBERS // row // height * height) if row else len(rows)
-    for start in range(rows.start, rows.stop, most):
-        slab = range(start, min(rows.stop, start + most))
+    slab_rows = max(height, SLAB_NUMBERS // row // height * height) if row else len(rows)
+    for start in range(rows.start, rows.stop, slab_rows):
+        slab = range(start, min(rows.stop, start + slab_rows))
         area = Area(slab, range(keys), call.scoring.offset)
-        yield slab, [_plain(term.cut(area)) for term in terms]
+        yield slab, [_supported_dtype(term.cut(area)) for term in terms]
 
 
-def _plain(term: Tensor) -> Tensor:
+def _supported_dtype(term: Tensor) -> Tensor:
+    """A mask or bias on the CPU in a dtype that C++ reads."""
     term = term.detach().to("cpu")
     return term if term.dtype in KINDS else term.float()
 
 
-def _point(target: Any, term: Tensor, first_row: int, call: Call) -> None:
+def _set_term(target: Any, term: Tensor, first_row: int, call: Call) -> None:
+    """Let a ScoreTerm of the native call point to this tensor, broadcast to the call's sizes."""
     term = term.expand(*call.sizes[:2], term.shape[2], call.sizes[3])
     target.data, target.strides[:] = term.data_ptr(), term.stride()
     if term.shape[2] == 1 and call.sizes[2] > 1:

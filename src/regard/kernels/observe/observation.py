@@ -1,4 +1,4 @@
-"""What an observation keeps, and the values that it gives back."""
+"""The options of `observe` and the values that it returns."""
 
 from dataclasses import dataclass
 
@@ -8,15 +8,15 @@ from torch import Tensor
 from regard.errors import InputError
 from regard.kernels.observe.call import Scoring
 
-Row = Float[Tensor, "*batch head query"]
+RowNumbers = Float[Tensor, "*batch head query"]
 
 
 @dataclass(frozen=True)
 class ObserveOptions:
-    """What `observe` should keep besides the logsumexp, which it always gives.
+    """What `observe` should return besides the logsumexp, which it always returns.
 
-    `top` is how many of the largest weights of each row to keep. `atlas` is the largest number of
-    cells on a side of each head's pooled map, 0 for none; a larger number asks for a finer map.
+    `top` is how many of the largest weights of each row to keep. `atlas` is the maximum number of
+    cells on a side of each head's pooled map, 0 for no map; a larger number gives a finer map.
 
     >>> from regard.kernels.observe import ObserveOptions
     >>> ObserveOptions(top=8, atlas=1024)
@@ -42,32 +42,31 @@ class ObserveOptions:
 class Statistics:
     """Exact numbers of each query's row of weights.
 
-    The weights of a row are its shares of attention among the keys it sees and, where the call
-    has one, the sink; with a sink those of the keys sum to 1 - on_sink. A fully masked row of a
+    If the call has a sink, the weights of a row's keys sum to 1 - on_sink. A fully masked row of a
     call without a sink has 0 everywhere and largest_key -1.
     """
 
-    entropy: Row
+    entropy: RowNumbers
     """In nats, over the keys and the sink together (the sink is one more outcome)."""
-    largest: Row
+    largest: RowNumbers
     """The largest weight of a key; the sink does not compete."""
     largest_key: Int[Tensor, "*batch head query"]
-    """The key with the largest weight, the first of equals; -1 where no key has any."""
-    distance: Row
+    """The key with the largest weight, the first of equals; -1 where no key has any weight."""
+    distance: RowNumbers
     """The sum over keys of weight x |key - query position|; the sink adds nothing."""
-    on_first: Row
+    on_first: RowNumbers
     """The weight of key 0."""
-    on_self: Row
+    on_self: RowNumbers
     """The weight of the key at the query's own position, 0 if there is none."""
-    on_previous: Row
+    on_previous: RowNumbers
     """The weight of the key one before the query's position."""
-    on_next: Row
+    on_next: RowNumbers
     """The weight of the key one after the query's position."""
-    on_future: Row
+    on_future: RowNumbers
     """The weight of all keys after the query's position."""
-    on_padding: Row
-    """The weight of the keys that `padded` names; 0 without it."""
-    on_sink: Row
+    on_padding: RowNumbers
+    """The weight of the keys that `padded` marks; 0 without it."""
+    on_sink: RowNumbers
     """The sink's own share; 0 without one."""
 
 
@@ -99,14 +98,14 @@ class Atlas:
 
 @dataclass(frozen=True, eq=False)
 class Observation:
-    """What one call of attention gave and saw; parts that `ObserveOptions` left out are None.
+    """What one call of attention returned; parts that `ObserveOptions` left out are None.
 
-    Gradients flow through the context; the numbers about it are constants. `lse` is the
+    Gradients flow through the context; the statistics are constants. `lse` is the
     logsumexp of each row's scores, the sink included, -inf for a row that sees nothing.
     """
 
     context: Float[Tensor, "batch head query value_dim"] | None
-    lse: Row
+    lse: RowNumbers
     statistics: Statistics | None
     top: Top | None
     atlas: Atlas | None
@@ -114,9 +113,9 @@ class Observation:
     """What the call did to its scores, as `window` and `received` need it."""
 
 
-def cell_side(length: int, most: int) -> int:
-    """The smallest power of two, 8 or more, that cuts `length` into at most `most` cells."""
+def cell_side(length: int, max_cells: int) -> int:
+    """The smallest power of two, at least 8, that cuts `length` into at most `max_cells` cells."""
     side = 8
-    while -(-length // side) > most:
+    while -(-length // side) > max_cells:
         side *= 2
     return side

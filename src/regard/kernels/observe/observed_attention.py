@@ -1,4 +1,4 @@
-"""The door: one call of attention, and everything that it saw."""
+"""`observe`: the public function of this package, one call of attention with its statistics."""
 
 from typing import TypedDict, Unpack
 
@@ -7,16 +7,16 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from regard.kernels.observe.call import Call, Keys, Queries, Scoring, Values
-from regard.kernels.observe.choice import kernel_for
+from regard.kernels.observe.choice import implementation_for
 from regard.kernels.observe.gradient import differentiable, needs_gradient
 from regard.kernels.observe.observation import Observation, ObserveOptions
 from regard.masks import Bias, Mask
 
-USUAL = ObserveOptions()
+DEFAULT_OPTIONS = ObserveOptions()
 
 
-class Terms(TypedDict, total=False):
-    """The fields of `Scoring` as keywords."""
+class ScoringKeywords(TypedDict, total=False):
+    """The fields of `Scoring` as keyword arguments."""
 
     scale: float | None
     mask: Mask | None
@@ -32,15 +32,16 @@ def observe(
     value: Values,
     *,
     padded: Bool[Tensor, "batch key"] | None = None,
-    keep: ObserveOptions = USUAL,
-    **terms: Unpack[Terms],
+    keep: ObserveOptions = DEFAULT_OPTIONS,
+    **scoring: Unpack[ScoringKeywords],
 ) -> Observation:
-    """Scaled dot-product attention (Vaswani et al. 2017, eq. 1) that also says what it saw.
+    """Scaled dot-product attention (Vaswani et al. 2017, eq. 1) with statistics of its weights.
 
     The keywords are those of `Scoring`: scale, mask, bias, offset, softcap, sink. Key heads may
-    be fewer than query heads if they divide them. `padded` names the keys that are padding, only
-    to report the mass on them; what hides them is the mask. The weights are never held whole:
-    memory beyond the result is a few blocks. A fully masked row gives zeros, never NaN.
+    be fewer than query heads if their number divides that of the query heads. `padded` is True
+    where a key is padding; it only serves to report the mass on padding, the mask is what hides
+    keys. The full matrix of weights is never held: memory beyond the result is a few blocks. A
+    fully masked row gives zeros, never NaN.
 
     >>> import torch
     >>> from regard.kernels.observe import ObserveOptions, observe
@@ -52,11 +53,11 @@ def observe(
     >>> seen.atlas.mean.shape
     torch.Size([1, 2, 1, 1])
     """
-    call = Call(query, key, value, Scoring(**terms), padded)
-    kernel = kernel_for(call)
+    call = Call(query, key, value, Scoring(**scoring), padded)
+    implementation = implementation_for(call)
     if keep.context and needs_gradient(call):
-        return differentiable(call, lambda: kernel.observe(call, keep))
+        return differentiable(call, lambda: implementation.observe(call, keep))
     if not torch.is_grad_enabled():
-        return kernel.observe(call, keep)
+        return implementation.observe(call, keep)
     with torch.no_grad():
-        return kernel.observe(call, keep)
+        return implementation.observe(call, keep)

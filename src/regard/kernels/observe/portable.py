@@ -1,4 +1,4 @@
-"""The portable kernel: blocked torch operations, on any device and in any floating dtype."""
+"""The portable implementation: blocked torch operations, on any device, in any floating dtype."""
 
 import torch
 from jaxtyping import Float, Int
@@ -6,14 +6,14 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from regard.kernels.observe.accumulate import (
-    Softmax,
+    StripSoftmax,
+    divide_cell_sums,
     empty_atlas,
     empty_statistics,
     empty_top,
-    note_atlas,
-    note_statistics,
-    note_top,
-    settle_means,
+    write_atlas,
+    write_statistics,
+    write_top,
 )
 from regard.kernels.observe.call import Call
 from regard.kernels.observe.observation import Observation, ObserveOptions
@@ -22,18 +22,18 @@ from regard.kernels.observe.strips import (
     NEVER,
     STRIP_SCORES,
     Strip,
+    apply_bias_and_mask,
     band_of,
     products,
-    recalled,
-    settle,
+    recompute_weights,
     strips,
 )
 
-Level = Float[Tensor, "batch head query"]
+LogSumExp = Float[Tensor, "batch head query"]
 
 
 def observe(call: Call, keep: ObserveOptions) -> Observation:
-    """The context and what was seen, a strip at a time."""
+    """The context, the logsumexp and whatever `keep` asks for, one strip at a time."""
     batch, heads, queries, _ = call.sizes
     lse = call.zeros(batch, heads, queries)
     shape = (batch, heads, queries, call.value.shape[3])
@@ -43,29 +43,30 @@ def observe(call: Call, keep: ObserveOptions) -> Observation:
     atlas = empty_atlas(call, keep.atlas) if keep.atlas else None
     cell = (atlas.rows, atlas.columns) if atlas else (1, 1)
     for strip in strips(call, cell=cell):
-        row = normalise(call, strip)
-        lse[strip.place] = (row.shift + row.total.log())[..., 0]
+        softmax = strip_softmax(call, strip)
+        lse[strip.row_index] = (softmax.shift + softmax.total.log())[..., 0]
         if statistics:
-            note_statistics(call, strip, row, statistics)
+            write_statistics(call, strip, softmax, statistics)
         if not strip.band.columns:
             continue
         if keep.context:
-            value = call.value[strip.sources].to(call.accumulator)
-            few = row.weights.view(value.shape[0], -1, value.shape[1])
-            context[strip.place] = torch.bmm(few, value).view(*row.total.shape[:2], -1).to(context)
+            value = call.value[strip.key_index].to(call.accumulator)
+            grouped = softmax.weights.view(value.shape[0], -1, value.shape[1])
+            mixed = torch.bmm(grouped, value).view(*softmax.total.shape[:2], -1)
+            context[strip.row_index] = mixed.to(context)
         if top:
-            note_top(strip, row, top)
+            write_top(strip, softmax, top)
         if atlas:
-            note_atlas(strip, row, atlas)
+            write_atlas(strip, softmax, atlas)
     if atlas:
-        settle_means(call, atlas)
+        divide_cell_sums(call, atlas)
     return Observation(context if keep.context else None, lse, statistics, top, atlas, call.scoring)
 
 
-def normalise(call: Call, strip: Strip) -> Softmax:
-    """The softmax of a strip; rows that see nothing get weights of zero."""
+def strip_softmax(call: Call, strip: Strip) -> StripSoftmax:
+    """The softmax of a strip's scores; rows that see nothing get weights of zero."""
     scores = products(call, strip)
-    settle(call, strip, scores)
+    apply_bias_and_mask(call, strip, scores)
     sink = None
     if scores.shape[2]:
         largest = scores.amax(-1, keepdim=True)
@@ -83,11 +84,11 @@ def normalise(call: Call, strip: Strip) -> Softmax:
         sink = sink - shift
         total = total + sink.exp()
     weights *= total.reciprocal().masked_fill_(total == 0, 0)
-    return Softmax(shifted, weights, shift, total, sink)
+    return StripSoftmax(shifted, weights, shift, total, sink)
 
 
-def look(call: Call, lse: Level, region: Region) -> Pooled:
-    """The weights of a region, each cell's sum and largest."""
+def pool_region(call: Call, lse: LogSumExp, region: Region) -> Pooled:
+    """The sum and the largest weight of each cell of a region."""
     total, largest = call.zeros(*region.cells), call.zeros(*region.cells)
     zoom, (_, across) = region.zoom, region.cells
     height = zoom * max(1, STRIP_SCORES // len(region.columns) // zoom)
@@ -96,7 +97,7 @@ def look(call: Call, lse: Level, region: Region) -> Pooled:
         rows = region.rows[top : top + height]
         band = band_of(call, rows, region.columns)
         strip = Strip(band, region.example, range(shared, shared + 1), range(own, own + 1))
-        weights = recalled(call, strip, lse)[0]
+        weights = recompute_weights(call, strip, lse)[0]
         down = -(-len(rows) // zoom)
         filled = F.pad(
             weights, (0, across * zoom - weights.shape[1], 0, down * zoom - weights.shape[0])
@@ -107,19 +108,19 @@ def look(call: Call, lse: Level, region: Region) -> Pooled:
     return Pooled(total, largest)
 
 
-def count(
-    call: Call, lse: Level, labels: Int[Tensor, "batch key"] | None, names: int
+def sum_received(
+    call: Call, lse: LogSumExp, labels: Int[Tensor, "batch key"] | None, count: int
 ) -> tuple[Float[Tensor, "batch head key"], Float[Tensor, "batch head query label"] | None]:
-    """Column sums, and each row's mass per label."""
+    """The sum of each key's column of weights, and each row's mass on each of `count` labels."""
     batch, heads, queries, keys = call.sizes
     total = call.zeros(batch, heads, keys)
-    by_label = None if labels is None else call.zeros(batch, heads, queries, names)
+    by_label = None if labels is None else call.zeros(batch, heads, queries, count)
     for strip in strips(call):
-        weights = recalled(call, strip, lse)
+        weights = recompute_weights(call, strip, lse)
         columns = slice(strip.band.columns.start, strip.band.columns.stop)
-        total[strip.example, strip.place[1], columns] += weights.sum(1)
+        total[strip.example, strip.row_index[1], columns] += weights.sum(1)
         if labels is not None and by_label is not None:
             own = labels[strip.example, columns].to(weights.device)
-            member = own[:, None] == torch.arange(names, device=weights.device)
-            by_label[strip.place] = weights @ member.to(weights)
+            member = own[:, None] == torch.arange(count, device=weights.device)
+            by_label[strip.row_index] = weights @ member.to(weights)
     return total, by_label

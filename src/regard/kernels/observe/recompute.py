@@ -1,4 +1,4 @@
-"""Weights again, wherever wanted, from what a call was: queries, keys, logsumexp and scoring."""
+"""Weights of an earlier call, recomputed from its queries, keys, logsumexp and scoring."""
 
 import torch
 from jaxtyping import Float, Int
@@ -6,10 +6,10 @@ from torch import Tensor
 
 from regard.errors import InputError, ShapeError
 from regard.kernels.observe.call import Call, Keys, Queries, Scoring
-from regard.kernels.observe.choice import kernel_for
+from regard.kernels.observe.choice import implementation_for
 from regard.kernels.observe.region import Pooled, Received, Region, cell_counts
 
-PLAIN = Scoring()
+DEFAULT_SCORING = Scoring()
 
 
 def window(
@@ -17,12 +17,12 @@ def window(
     key: Keys,
     lse: Float[Tensor, "batch head query"],
     region: Region,
-    scoring: Scoring = PLAIN,
+    scoring: Scoring = DEFAULT_SCORING,
 ) -> Pooled:
-    """The exact weights of any rectangle of any head, at any whole zoom.
+    """The exact weights of a rectangle of one head, pooled to cells of zoom x zoom weights.
 
-    Time and memory are those of the rectangle, never of the whole map. With a sink the weights
-    are shares beside it, as in the call.
+    Time and memory are those of the rectangle, not of the whole map. If the call had a sink, it has
+    its share here too, and the weights of a row sum to less than one.
 
     >>> import torch
     >>> from regard.kernels.observe import Region, observe, window
@@ -31,12 +31,12 @@ def window(
     >>> window(query, key, seen.lse, Region(range(1), range(4)), seen.scoring).mean
     tensor([[0.2500, 0.2500, 0.2500, 0.2500]])
     """
-    call = _call(query, key, lse, scoring)
+    call = _make_call(query, key, lse, scoring)
     region.check(*call.sizes)
     if 0 in region.cells:
         return Pooled(call.zeros(*region.cells), call.zeros(*region.cells))
     with torch.no_grad():
-        pooled = kernel_for(call).look(call, lse, region)
+        pooled = implementation_for(call).pool_region(call, lse, region)
     rows = cell_counts(len(region.rows), region.zoom)
     columns = cell_counts(len(region.columns), region.zoom)
     pooled.mean.div_((rows[:, None] * columns).to(pooled.mean))
@@ -47,14 +47,14 @@ def received(
     query: Queries,
     key: Keys,
     lse: Float[Tensor, "batch head query"],
-    scoring: Scoring = PLAIN,
+    scoring: Scoring = DEFAULT_SCORING,
     *,
     labels: Int[Tensor, "batch key"] | None = None,
 ) -> Received:
-    """What each key received from all queries, exactly, and each row's mass per label of keys.
+    """The weight that each key received from all queries, and each query's mass per label of keys.
 
-    A label is a number from 0 on, such as a kind of token or a segment; negative ones count
-    nowhere.
+    A label is an integer from 0, such as a kind of token or a segment; keys with a negative label
+    are left out of `by_label`.
 
     >>> import torch
     >>> from regard.kernels.observe import observe, received
@@ -63,15 +63,16 @@ def received(
     >>> received(query, key, seen.lse, labels=torch.tensor([[0, 1, 1, 1]])).by_label[0, 0, 0]
     tensor([0.2500, 0.7500])
     """
-    call = _call(query, key, lse, scoring)
-    names = 0
+    call = _make_call(query, key, lse, scoring)
+    count = 0
     if labels is not None:
-        names = _count_labels(labels, (call.sizes[0], call.sizes[3]))
+        count = _count_labels(labels, (call.sizes[0], call.sizes[3]))
     with torch.no_grad():
-        return Received(*kernel_for(call).count(call, lse, labels, names))
+        return Received(*implementation_for(call).sum_received(call, lse, labels, count))
 
 
-def _call(query: Tensor, key: Tensor, lse: Tensor, scoring: Scoring) -> Call:
+def _make_call(query: Tensor, key: Tensor, lse: Tensor, scoring: Scoring) -> Call:
+    """The call whose weights are recomputed; values are not needed, so keys stand in for them."""
     call = Call(query, key, key, scoring)
     if lse.shape != call.sizes[:3] or lse.dtype != call.accumulator:
         raise ShapeError(
@@ -81,10 +82,11 @@ def _call(query: Tensor, key: Tensor, lse: Tensor, scoring: Scoring) -> Call:
     return call
 
 
-def _count_labels(labels: Tensor, wanted: tuple[int, int]) -> int:
-    if labels.shape != wanted:
+def _count_labels(labels: Tensor, shape: tuple[int, int]) -> int:
+    """One more than the largest label, after checking shape and dtype."""
+    if labels.shape != shape:
         raise ShapeError(
-            f"expected labels with the axes (batch key) = {wanted}, got {tuple(labels.shape)}; "
+            f"expected labels with the axes (batch key) = {shape}, got {tuple(labels.shape)}; "
             "give each key of each example one label"
         )
     if labels.dtype.is_floating_point or labels.dtype.is_complex:

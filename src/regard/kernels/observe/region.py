@@ -1,4 +1,4 @@
-"""A rectangle of one head's weights, and what is seen in it."""
+"""A rectangle of one head's weights, and the values that recomputing weights returns."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ from regard.errors import InputError
 
 @dataclass(frozen=True)
 class Region:
-    """Some rows and columns of one head of one example, seen in cells of zoom x zoom pairs.
+    """Some rows and columns of one head of one example, pooled to cells of zoom x zoom weights.
 
     >>> from regard.kernels.observe import Region
     >>> Region(head=3, rows=range(0, 100), columns=range(50, 100), zoom=8).cells
@@ -26,7 +26,7 @@ class Region:
 
     @property
     def cells(self) -> tuple[int, int]:
-        """How many cells down and across; the last ones may be partial."""
+        """The number of cells down and across; the last ones may be partial."""
         return -(-len(self.rows) // self.zoom), -(-len(self.columns) // self.zoom)
 
     def check(self, batch: int, heads: int, queries: int, keys: int) -> None:
@@ -34,8 +34,8 @@ class Region:
         if self.zoom < 1:
             raise InputError(f"expected a zoom of at least 1, got {self.zoom}; 1 is every weight")
         inside = 0 <= self.example < batch and 0 <= self.head < heads
-        for wanted, size in ((self.rows, queries), (self.columns, keys)):
-            inside &= wanted.step == 1 and 0 <= wanted.start <= wanted.stop <= size
+        for side, size in ((self.rows, queries), (self.columns, keys)):
+            inside &= side.step == 1 and 0 <= side.start <= side.stop <= size
         if not inside:
             raise InputError(
                 f"expected a region within batch={batch} head={heads} query={queries} key={keys}, "
@@ -45,9 +45,9 @@ class Region:
 
 @dataclass(frozen=True, eq=False)
 class Pooled:
-    """Each cell's mean and largest weight; at zoom 1 both are the weights themselves.
+    """The mean and the largest weight of each cell; at zoom 1 both are the weights themselves.
 
-    A cell at the far edges may be partial; its mean is over the pairs that it has.
+    A cell at the far edges may be partial; its mean is over the pairs that it holds.
     """
 
     mean: Float[Tensor, "cell_row cell_column"]
@@ -56,10 +56,10 @@ class Pooled:
 
 @dataclass(frozen=True, eq=False)
 class Received:
-    """What keys received in all.
+    """The weight that keys received in one call.
 
-    `total` sums each key's weight over all queries; what went to a sink is in no key's total.
-    `by_label` is each query's mass on the keys of each label; None if none were given.
+    `total` sums each key's weight over all queries, without what went to a sink. `by_label` is each
+    query's mass on the keys of each label; None if the caller gave no labels.
     """
 
     total: Float[Tensor, "batch head key"]
@@ -67,7 +67,7 @@ class Received:
 
 
 def cell_counts(length: int, side: int) -> Int[Tensor, " cell"]:
-    """How many of `length` items each cell of `side` holds."""
+    """The number of items in each cell if `length` items are cut into cells of `side`."""
     counts = torch.full((-(-length // side),), side)
     counts[-1:] = (length - 1) % side + 1
     return counts

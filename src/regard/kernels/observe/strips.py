@@ -1,7 +1,7 @@
 """Scores of a call in strips: some rows of some heads, over the keys that these rows can see.
 
-This is the only place where portable code turns queries and keys into scores; observing,
-recomputing and differentiating all walk over the same strips.
+This is the only place where the portable code turns queries and keys into scores. The forward pass
+(`portable`), recomputing (`portable`) and the backward pass (`gradient`) walk over the same strips.
 """
 
 from collections.abc import Iterator
@@ -14,14 +14,14 @@ from torch import Tensor
 from regard.kernels.observe.call import Call
 from regard.masks import Area
 
-# Scores held at once: a strip and its copies should stay in the cache of a processor core.
+# Scores held at once, so that a strip and its copies stay in the cache of a processor core.
 STRIP_SCORES = 1 << 20
 NEVER = float("-inf")
 
 
 @dataclass(frozen=True, eq=False)
 class Band:
-    """Some rows of a call, the columns they can see, and what masks and biases say of them."""
+    """Some rows of a call, the columns that they can see, and the dense mask and bias of these."""
 
     rows: range
     columns: range
@@ -31,7 +31,7 @@ class Band:
 
 @dataclass(frozen=True, eq=False)
 class Strip:
-    """A band's share of some key heads of one example."""
+    """The part of a band that belongs to some key heads of one example."""
 
     band: Band
     example: int
@@ -39,26 +39,26 @@ class Strip:
     heads: range
 
     def of(self, term: Tensor) -> Float[Tensor, "..."] | Bool[Tensor, "..."]:
-        """This strip's part of a term with the axes batch, head, query, key."""
+        """This strip's part of a mask or bias with the axes batch, head, query, key."""
         own = term[self.example if term.shape[0] > 1 else 0]
         return own[self.heads.start : self.heads.stop] if own.shape[0] > 1 else own
 
     @property
-    def place(self) -> tuple[int, slice, slice]:
-        """Where its rows lie in a tensor with the axes batch, head, query."""
+    def row_index(self) -> tuple[int, slice, slice]:
+        """The index of its rows in a tensor with the axes batch, head, query."""
         rows = self.band.rows
         return self.example, slice(self.heads.start, self.heads.stop), slice(rows.start, rows.stop)
 
     @property
-    def sources(self) -> tuple[int, slice, slice]:
-        """Where its columns lie in a tensor with the axes batch, key head, key."""
+    def key_index(self) -> tuple[int, slice, slice]:
+        """The index of its columns in a tensor with the axes batch, key head, key."""
         columns = self.band.columns
         heads = slice(self.key_heads.start, self.key_heads.stop)
         return self.example, heads, slice(columns.start, columns.stop)
 
 
 def strips(call: Call, *, cell: tuple[int, int] = (1, 1)) -> Iterator[Strip]:
-    """Strips that cover the call, their rows and first column multiples of the cell's sides."""
+    """Strips that cover the call; rows and first columns are multiples of the sides of a cell."""
     batch, heads, queries, keys = call.sizes
     group, tall = call.group, max(16, cell[0])
     height = max(tall, STRIP_SCORES // max(1, keys * group) // tall * tall)
@@ -75,53 +75,55 @@ def strips(call: Call, *, cell: tuple[int, int] = (1, 1)) -> Iterator[Strip]:
 
 def products(call: Call, strip: Strip) -> Float[Tensor, "head query key"]:
     """Scaled and capped dot products, before any bias or mask."""
-    query = call.query[strip.place].to(call.accumulator) * call.scale
-    key = call.key[strip.sources].to(call.accumulator)
-    few = query.reshape(key.shape[0], -1, query.shape[2])
-    scores = torch.bmm(few, key.mT).view(query.shape[0], query.shape[1], key.shape[1])
+    query = call.query[strip.row_index].to(call.accumulator) * call.scale
+    key = call.key[strip.key_index].to(call.accumulator)
+    # Query heads that share a key head become rows of one product.
+    grouped = query.reshape(key.shape[0], -1, query.shape[2])
+    scores = torch.bmm(grouped, key.mT).view(query.shape[0], query.shape[1], key.shape[1])
     cap = call.scoring.softcap
     return scores if cap is None else scores.div_(cap).tanh_().mul_(cap)
 
 
-def settle(call: Call, strip: Strip, scores: Float[Tensor, "head query key"]) -> None:
-    """Add the bias to the products and hide what the mask hides, in place."""
+def apply_bias_and_mask(call: Call, strip: Strip, scores: Float[Tensor, "head query key"]) -> None:
+    """Add the bias to the scores and set those of hidden keys to minus infinity, in place."""
     if strip.band.added is not None:
         scores += strip.of(strip.band.added)
     if strip.band.seen is not None:
         scores.masked_fill_(~strip.of(strip.band.seen), NEVER)
     window, _ = call.split
     rows, columns = strip.band.rows, strip.band.columns
-    for edge in _edges(call, rows, columns):
+    # Only columns at the edges of the window need a mask; all rows see those in between.
+    for edge in _window_edges(call, rows, columns):
         seen = window.cut(Area(rows, edge, call.scoring.offset, scores.device))[0]
         part = scores[..., edge.start - columns.start : edge.stop - columns.start]
         part.masked_fill_(~seen, NEVER)
 
 
-def recalled(
+def recompute_weights(
     call: Call, strip: Strip, lse: Float[Tensor, "batch every_head every_query"]
 ) -> Float[Tensor, "head query key"]:
-    """The strip's weights again, from the logsumexp that a pass has left."""
+    """The strip's weights, from the logsumexp that an earlier pass returned."""
     scores = products(call, strip)
-    settle(call, strip, scores)
-    return shares(scores, lse[strip.place])
+    apply_bias_and_mask(call, strip, scores)
+    return weights_from_lse(scores, lse[strip.row_index])
 
 
-def shares(
+def weights_from_lse(
     scores: Float[Tensor, "head query key"], lse: Float[Tensor, "head query"]
 ) -> Float[Tensor, "head query key"]:
-    """Scores as weights, in place; zeros for a row that sees nothing."""
+    """exp(score - logsumexp), in place; zeros for a row that sees nothing."""
     return scores.sub_(lse.masked_fill(lse == NEVER, -NEVER)[..., None]).exp_()
 
 
 def reachable(call: Call, rows: range, wide: int) -> range:
-    """The columns that some of the rows can see, from a multiple of `wide` on."""
+    """The columns that some of the rows can see, the first rounded down to a multiple of `wide`."""
     window, _ = call.split
     reach = window.reach(Area(rows, range(call.sizes[3]), call.scoring.offset))
     return range(reach.start // wide * wide, reach.stop) if reach else range(0)
 
 
 def band_of(call: Call, rows: range, columns: range) -> Band:
-    """These rows and columns, and what masks and biases say of them."""
+    """These rows and columns with their dense mask and bias."""
     _, rest = call.split
     scoring, device = call.scoring, call.query.device
     area = Area(rows, columns, scoring.offset, device)
@@ -130,8 +132,8 @@ def band_of(call: Call, rows: range, columns: range) -> Band:
     return Band(rows, columns, seen, added)
 
 
-def _edges(call: Call, rows: range, columns: range) -> Iterator[range]:
-    """The columns that the window shows to some of the rows but not to all."""
+def _window_edges(call: Call, rows: range, columns: range) -> Iterator[range]:
+    """The columns that the window shows to some of the rows but not to all of them."""
     window, _ = call.split
     oldest, newest = call.scoring.offset + rows.start, call.scoring.offset + rows.stop - 1
     left = right = range(0)

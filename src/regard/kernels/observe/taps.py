@@ -1,4 +1,4 @@
-"""The registry of taps: which functions attend, and how to describe one call of each."""
+"""The registry of attention functions that watchers recognise, and how to describe their calls."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,15 +14,16 @@ from regard.masks import Mask
 
 @dataclass(frozen=True, eq=False)
 class Tapped:
-    """One call of an attending function, as a watcher needs it.
+    """One call of an attention function, described for a watcher.
 
-    Softmax over inner products has a `scoring`; any other mechanism gives its `weights`, the very
-    ones that were used, and perhaps the `mask` that they obey, for queries from `offset` on.
-    `finish` makes of a context with four axes what the function returns.
+    A softmax over dot products has a `scoring`, from which `observe` computes everything. Any other
+    mechanism gives the `weights` that it used and, if it knows them, the `mask` that they obey and
+    the `offset` of the first query. `finish` turns a context with the axes batch, head, query, dim
+    into what the function returns.
     """
 
     query: Queries
-    key: Float[Tensor, "batch key_head key key_dim"]  # which may be wider than queries
+    key: Float[Tensor, "batch key_head key key_dim"]  # may differ from the width of queries
     value: Values
     finish: Callable[[Tensor], Any]
     scoring: Scoring | None = None
@@ -38,10 +39,10 @@ _taps: dict[Callable[..., Any], Describer] = {}
 
 
 def register_tap(function: Callable[..., Any], describer: Describer) -> None:
-    """Let watchers see a function that attends.
+    """Let watchers capture the calls of an attention function.
 
-    The describer takes the arguments of the function and gives a Tapped, or None for a call that
-    is not to be seen. The function must reach watchers: one of torch's, or one that dispatches
+    The describer takes the arguments of the function and returns a Tapped, or None for a call that
+    should not be captured. The function must reach watchers: one of torch's, or one that dispatches
     through `torch.overrides.handle_torch_function`.
     """
     if not callable(function) or not callable(describer):
@@ -53,5 +54,5 @@ def register_tap(function: Callable[..., Any], describer: Describer) -> None:
 
 
 def tap_of(function: Callable[..., Any]) -> Describer | None:
-    """The describer of a function, None if it is not known to attend."""
+    """The describer of a function; None if it is not registered."""
     return _taps.get(function)

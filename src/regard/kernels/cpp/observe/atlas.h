@@ -1,4 +1,5 @@
-// The weight map pooled to cells, gathered while keys go by and folded when the rows are known.
+// Each head's weights pooled to cells. While keys go by, sums and maxima are kept relative to the
+// largest score so far; when the normalisers of the rows are known, they are added to the cells.
 #pragma once
 #include "row_state.h"
 
@@ -9,22 +10,23 @@ struct Atlas {
   int64_t part, per_block, parts_per_cell, down, across;
   Buffer<> sums, maxima;  // [parts][ROWS]
   Buffer<> shifts;        // [blocks][ROWS]
-  Buffer<> tiles;         // of one block, where a part is more than one tile
+  Buffer<> tiles;         // sums and maxima of one block, where a part is more than one tile
   Buffer<> logs;          // [parts], twice
 
-  Atlas(const Call& call, const Kept& kept)
-      : part(std::min<int64_t>(kept.cell_columns, COLUMNS)),
+  Atlas(const Call& call, const ObservationPointers& results)
+      : part(std::min<int64_t>(results.cell_columns, COLUMNS)),
         per_block(COLUMNS / part),
-        parts_per_cell(kept.cell_columns / part),
-        down((call.queries + kept.cell_rows - 1) / kept.cell_rows),
-        across((call.keys + kept.cell_columns - 1) / kept.cell_columns) {
+        parts_per_cell(results.cell_columns / part),
+        down((call.queries + results.cell_rows - 1) / results.cell_rows),
+        across((call.keys + results.cell_columns - 1) / results.cell_columns) {
     const int64_t blocks = (call.keys + COLUMNS - 1) / COLUMNS;
-    // Lanes without a query are never written, but are read, and come to nothing: not so NaN.
+    // Zeros, because lanes without a query are never written but are read: multiplied by zero they
+    // vanish, unless the memory happens to hold NaN.
     sums = zeros(blocks * per_block * ROWS);
     maxima = zeros(blocks * per_block * ROWS);
     shifts = zeros(blocks * ROWS);
     tiles = zeros(2 * TILES * ROWS);
-    logs = zeros(2 * logs_each());
+    logs = zeros(2 * logs_stride());
   }
 
   static Buffer<> zeros(int64_t count) {
@@ -33,15 +35,16 @@ struct Atlas {
     return made;
   }
 
-  // Where the state should put the tiles of a block: in place, if each is a part of its own.
-  void open(int64_t block, State& state) {
+  // Set where the state writes the sums and maxima of a block's tiles: directly to their place if a
+  // part is one tile, else to a buffer.
+  void begin_block(int64_t block, RowState& state) {
     const bool in_place = part == TILE;
     state.tile_max = in_place ? maxima.get() + block * per_block * ROWS : tiles.get();
     state.tile_sum = in_place ? sums.get() + block * per_block * ROWS : tiles.get() + TILES * ROWS;
   }
 
-  // Take over a block's tiles: none, if all of the block is hidden.
-  void note(int64_t block, int count, const State& state) {
+  // Reduce the tiles of a block to parts; `count` is 0 if all of the block is hidden.
+  void end_block(int64_t block, int count, const RowState& state) {
     const int64_t wide = part / TILE;
     for (int64_t p = 0; p < per_block; p++) {
       if (wide == 1 && p < count) continue;
@@ -58,14 +61,14 @@ struct Atlas {
       }
     }
     for (int q = 0; q < ROWS; q += WIDTH) {
-      const vec shift = load(state.shift + q);
-      store(shifts.get() + block * ROWS + q, shift == NEVER ? vec{} : shift);
+      // Minus infinity for a row that has seen no key yet: add_panel makes it a factor of zero.
+      store(shifts.get() + block * ROWS + q, load(state.shift + q));
     }
   }
 
-  // Add the rows of the panel to their cells.
-  void fold(const Call& call, const Kept& kept, const Panel& panel,
-            std::pair<int64_t, int64_t> blocks, const Totals& totals) {
+  // Add the rows of a finished panel to their cells.
+  void add_panel(const Call& call, const ObservationPointers& results, const QueryPanel& panel,
+            std::pair<int64_t, int64_t> blocks, const RowNormaliser& totals) {
     for (int64_t i = blocks.first * ROWS; i < blocks.second * ROWS; i += WIDTH) {
       const int q = static_cast<int>(i % ROWS);
       const vec fade = exp2(load(shifts.get() + i) - load(totals.high + q));
@@ -76,19 +79,20 @@ struct Atlas {
     for (int q = 0; q < panel.count; q += 16) {
       float* rows[2];  // the cells of the first eight queries and of the next
       for (int half = 0; half < 2; half++) {
-        const int64_t row = (panel.first + q + 8 * half) / kept.cell_rows;
-        rows[half] = q + 8 * half < panel.count ? kept.cell_sum + (head + row) * across : nullptr;
+        const int64_t row = (panel.first + q + 8 * half) / results.cell_rows;
+        rows[half] = q + 8 * half < panel.count ? results.cell_sum + (head + row) * across : nullptr;
       }
-      const int64_t aside = kept.cell_largest - kept.cell_sum;
-      fold_sixteen(first, stop, q, totals, rows);
+      const int64_t aside = results.cell_largest - results.cell_sum;
+      add_sixteen(first, stop, q, totals, rows);
       for (int half = 0; half < 2; half++)
-        if (rows[half]) raise(first, stop, logs.get() + half * logs_each(), rows[half] + aside);
+        if (rows[half]) raise_maxima(first, stop, logs.get() + half * logs_stride(), rows[half] + aside);
     }
   }
 
-  int64_t logs_each() const { return round_up(across * parts_per_cell + COLUMNS, 16); }
+  int64_t logs_stride() const { return round_up(across * parts_per_cell + COLUMNS, 16); }
 
-  void fold_sixteen(int64_t first, int64_t stop, int q, const Totals& totals,
+  // Add sixteen queries, from q on, to the cell rows of the first and the second eight of them.
+  void add_sixteen(int64_t first, int64_t stop, int q, const RowNormaliser& totals,
                     float* const rows[2]) {
     const hex high = load16(totals.high + q), log_total = load16(totals.log + q);
     for (int64_t p = first; p < stop; p += 8) {
@@ -104,7 +108,7 @@ struct Atlas {
       const int64_t here = std::min(stop, across * parts_per_cell) - p;
       for (int half = 0; half < 2; half++) {
         if (!rows[half]) continue;
-        store8(logs.get() + half * logs_each() + p, load8(log + 8 * half));
+        store8(logs.get() + half * logs_stride() + p, load8(log + 8 * half));
         if (parts_per_cell == 1 && here >= 8) {
           store8(rows[half] + p, load8(rows[half] + p) + load8(sum + 8 * half));
         } else {
@@ -115,8 +119,8 @@ struct Atlas {
     }
   }
 
-  // Raise cells to the largest weight of these parts, given as logarithms.
-  void raise(int64_t first, int64_t stop, const float* log, float* cells) {
+  // Raise cells to the largest weight of their parts, given as logarithms to base 2.
+  void raise_maxima(int64_t first, int64_t stop, const float* log, float* cells) {
     const int64_t last = std::min(stop, across * parts_per_cell);
     int64_t p = first;
     for (; parts_per_cell == 1 && p + WIDTH <= last; p += WIDTH) {

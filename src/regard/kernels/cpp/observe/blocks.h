@@ -1,4 +1,4 @@
-// From tensors of any kind and layout to blocks of float32 that the products read.
+// Reads tensors of any dtype and layout into blocks of float32, the form that the products take.
 #pragma once
 #include <cstdlib>
 #include <memory>
@@ -9,9 +9,9 @@
 
 namespace regard {
 
-constexpr int ROWS = 48;     // queries of a block: whole vectors of every width
-constexpr int COLUMNS = 128; // keys of a block: its scores stay in the first cache
-constexpr int TILE = 8;      // keys whose maximum and sum are kept
+constexpr int ROWS = 48;     // queries of a block: a multiple of every vector width
+constexpr int COLUMNS = 128; // keys of a block: its scores stay in the L1 cache
+constexpr int TILE = 8;      // keys of a tile; the maximum and the sum of each tile are kept
 constexpr int TILES = COLUMNS / TILE;
 
 struct Free {
@@ -40,7 +40,7 @@ INLINE float from_bfloat16(uint16_t bits) {
 INLINE uint16_t to_bfloat16(float x) {
   uint32_t bits;
   memcpy(&bits, &x, 4);
-  if ((bits & 0x7fffffffu) > 0x7f800000u) return 0x7fc0;  // rounding must not make NaN infinite
+  if ((bits & 0x7fffffffu) > 0x7f800000u) return 0x7fc0;  // rounding must not turn NaN into infinity
   return static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
 }
 
@@ -49,7 +49,7 @@ INLINE float from_float16(uint16_t bits) {
   return _cvtsh_ss(bits);
 #else
   const uint32_t sign = static_cast<uint32_t>(bits & 0x8000) << 16, rest = bits & 0x7fff;
-  // Moved into place, the exponent is 112 too small; infinities and NaN need the top exponent.
+  // After the shift the exponent is 112 too small; infinities and NaN need the largest exponent.
   uint32_t wide = rest << 13;
   float x;
   memcpy(&x, &wide, 4);
@@ -75,7 +75,7 @@ INLINE uint16_t to_float16(float x) {
   bits &= 0x7fffffffu;
   if (bits > 0x7f800000u) return sign | 0x7e00;
   if (bits >= 0x477ff000u) return sign | 0x7c00;
-  if (bits < 0x38800000u) {  // below the normal numbers: let the adder round to their last bit
+  if (bits < 0x38800000u) {  // subnormal in float16: adding 0.5 rounds to their last bit
     float small;
     memcpy(&small, &bits, 4);
     small += 0.5f;
@@ -105,16 +105,16 @@ INLINE void load_row(const void* data, int32_t kind, int64_t at, int64_t count, 
   }
 }
 
-// A block of rows as float32 with `stride` between rows: the tensor itself if it will do, else a
-// copy whose rows are filled up to `padded_rows` x `padded_dim` with zeros.
-struct Rows {
+// A block of rows as float32 with `stride` between rows: the tensor's own memory if it has the right
+// form, else a copy padded with zeros to `padded_rows` x `padded_dim`.
+struct BlockRows {
   const float* data;
   int64_t stride;
 };
 
-INLINE Rows rows_of(const Matrix& m, int32_t kind, int64_t base, int64_t first, int64_t count,
+INLINE BlockRows load_rows(const Matrix& m, int32_t kind, int64_t base, int64_t first, int64_t count,
                     int64_t padded_rows, int64_t dim, int64_t padded_dim, float* scratch) {
-  // Rows far apart fall into few sets of the first cache and push each other out: copy those.
+  // Rows with gaps between them fall into few sets of the L1 cache and evict each other: copy them.
   if (kind == FLOAT32 && count == padded_rows && dim == padded_dim && m.strides[2] == dim)
     return {static_cast<const float*>(m.data) + base + first * dim, dim};
   for (int64_t r = 0; r < count; r++) {
@@ -125,7 +125,7 @@ INLINE Rows rows_of(const Matrix& m, int32_t kind, int64_t base, int64_t first, 
   return {scratch, padded_dim};
 }
 
-// Queries of a block, scaled, with queries along the vectors: out[dim][ROWS].
+// The scaled queries of a block, transposed so that queries lie along the vectors: out[dim][ROWS].
 INLINE void pack_queries(const Call& call, int64_t b, int64_t h, int64_t first, int count,
                          float scale, float* row, float* out) {
   const int64_t dim = call.dim, wide = round_up(dim, 8);

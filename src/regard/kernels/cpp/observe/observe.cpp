@@ -1,4 +1,4 @@
-// Attention in one pass over blocks of queries and keys, and what it saw on the way.
+// Attention with its statistics, in one pass over blocks of 48 queries x 128 keys (Dao et al. 2022).
 #include "passes.h"
 
 #include <numeric>
@@ -11,23 +11,23 @@ namespace regard {
 
 namespace {
 
-// What one thread needs to observe.
+// The buffers and the running state of one thread.
 struct Observer {
   const Call& call;
-  const Kept& kept;
+  const ObservationPointers& results;
   bool statistics;
-  int64_t wide;  // values of a row, filled up to whole tiles
+  int64_t wide;  // width of a value, rounded up to whole tiles
   Scratch own;
   Buffer<> value, context;
-  State state;
+  RowState state;
   Buffer<> tiles;
-  std::unique_ptr<Best> best;
+  std::unique_ptr<RowTopK> topk;
   std::unique_ptr<Atlas> atlas;
 
-  Observer(const Call& call, const Kept& kept)
+  Observer(const Call& call, const ObservationPointers& results)
       : call(call),
-        kept(kept),
-        statistics(kept.entropy != nullptr),
+        results(results),
+        statistics(results.entropy != nullptr),
         wide(round_up(call.value_dim, TILE)),
         own(call),
         value(buffer(COLUMNS * wide)),
@@ -35,75 +35,78 @@ struct Observer {
         tiles(buffer(2 * TILES * ROWS)) {
     state.tile_max = tiles.get();
     state.tile_sum = tiles.get() + TILES * ROWS;
-    if (kept.top) best.reset(new Best(kept.top));
-    if (kept.cell_sum) atlas.reset(new Atlas(call, kept));
+    if (results.top) topk.reset(new RowTopK(results.top));
+    if (results.cell_sum) atlas.reset(new Atlas(call, results));
   }
 
+  // The rows first .. of one head, up to 48 of them or to `stop`.
   void observe(int64_t b, int64_t h, int64_t first, int64_t stop) {
-    const Panel panel = open_panel(call, b, h, first, stop, own);
+    const QueryPanel panel = load_panel(call, b, h, first, stop, own);
     const std::pair<int64_t, int64_t> blocks = reach(call, panel);
     state.clear();
-    if (best) best->clear();
+    if (topk) topk->clear();
     memset(context.get(), 0, static_cast<size_t>(wide * ROWS) * 4);
     for (int64_t block = blocks.first; block < blocks.second; block++) {
       const int64_t keys = std::min<int64_t>(COLUMNS, call.keys - block * COLUMNS);
-      if (atlas) atlas->open(block, state);
+      if (atlas) atlas->begin_block(block, state);
       const bool seen = block_scores(call, panel, block * COLUMNS, keys, own);
       if (seen) observe_block(panel, block * COLUMNS, keys);
       const int tiles = seen ? static_cast<int>(round_up(keys, TILE) / TILE) : 0;
-      if (atlas) atlas->note(block, tiles, state);
+      if (atlas) atlas->end_block(block, tiles, state);
     }
     finish(panel, blocks);
   }
 
-  void observe_block(const Panel& panel, int64_t first_key, int64_t keys) {
+  void observe_block(const QueryPanel& panel, int64_t first_key, int64_t keys) {
     float* scores = own.scores.get();
     const int tiles = static_cast<int>(round_up(keys, TILE) / TILE);
-    find_maxima(scores, tiles, panel.vectors, state);
-    if (best) best->note(scores, first_key, tiles, panel.vectors, state);
+    tile_maxima(scores, tiles, panel.vectors, state);
+    if (topk) topk->add_block(scores, first_key, tiles, panel.vectors, state);
     if (statistics) {
-      note_largest(scores, first_key, tiles, panel.count, state);
-      note_places(scores, panel, first_key, keys, state);
-      weigh<true>(scores, panel, first_key, tiles, state);
+      update_largest_key(scores, first_key, tiles, panel.count, state);
+      record_position_scores(scores, panel, first_key, keys, state);
+      exponentiate<true>(scores, panel, first_key, tiles, state);
       if (call.padded)
-        note_padding(scores, call.padded + panel.b * call.keys + first_key, keys, panel.vectors,
+        add_padding(scores, call.padded + panel.b * call.keys + first_key, keys, panel.vectors,
                      state);
     } else {
-      weigh<false>(scores, panel, first_key, tiles, state);
+      exponentiate<false>(scores, panel, first_key, tiles, state);
     }
-    if (!kept.context) return;
+    if (!results.context) return;
     const int64_t head = panel.h / (call.heads / call.key_heads);
     const int64_t base = panel.b * call.value.strides[0] + head * call.value.strides[1];
     const int64_t filled = round_up(keys, TILE);
-    const Rows rows = rows_of(call.value, call.kind, base, first_key, keys, filled, call.value_dim,
-                              wide, value.get());
+    const BlockRows rows = load_rows(call.value, call.kind, base, first_key, keys, filled,
+                                     call.value_dim, wide, value.get());
     contexts(rows, scores, wide, filled, panel.vectors, state.fade, context.get());
   }
 
-  // Sums become shares when the whole row is known; scale does it, and share is the sink's.
-  struct alignas(64) Ends : Totals {
+  // What turns the sums of a row into results: `scale` makes sums shares, `share` is the sink's own.
+  struct alignas(64) RowResults : RowNormaliser {
     float scale[ROWS], share[ROWS], entropy[ROWS];
   };
 
-  void finish(const Panel& panel, std::pair<int64_t, int64_t> blocks) {
-    Ends ends;
+  // Normalise the rows of a panel whose keys have all gone by, and write the results.
+  void finish(const QueryPanel& panel, std::pair<int64_t, int64_t> blocks) {
+    RowResults rows;
     const int64_t row = (panel.b * call.heads + panel.h) * call.queries + panel.first;
     const float sink = call.sink ? call.sink[panel.h] * LOG2E : NEVER;
     for (int q = 0; q < ROWS; q++) {
-      end_row(q, q < panel.count ? sink : NEVER, q < panel.count, ends);
+      finish_row(q, q < panel.count ? sink : NEVER, q < panel.count, rows);
       if (q < panel.count)
-        kept.lse[row + q] = ends.high[q] == INFINITY ? NEVER : (ends.high[q] + ends.log[q]) * LN2;
+        results.lse[row + q] = rows.high[q] == INFINITY ? NEVER : (rows.high[q] + rows.log[q]) * LN2;
     }
-    if (best) write_best(panel, row, ends);
-    if (statistics) write_statistics(panel, row, ends);
-    if (kept.context) write_context(panel, ends.scale);
-    if (atlas) atlas->fold(call, kept, panel, blocks, ends);
+    if (topk) write_topk(panel, row, rows);
+    if (statistics) write_statistics(panel, row, rows);
+    if (results.context) write_context(panel, rows.scale);
+    if (atlas) atlas->add_panel(call, results, panel, blocks, rows);
   }
 
-  void end_row(int q, float sink, bool real, Ends& ends) {
-    ends.high[q] = INFINITY;
-    ends.log[q] = ends.inverse[q] = 0.0f;
-    ends.scale[q] = ends.share[q] = ends.entropy[q] = 0.0f;
+  // `real` is false for lanes that hold no query.
+  void finish_row(int q, float sink, bool real, RowResults& rows) {
+    rows.high[q] = INFINITY;
+    rows.log[q] = rows.inverse[q] = 0.0f;
+    rows.scale[q] = rows.share[q] = rows.entropy[q] = 0.0f;
     const float high = std::max(state.shift[q], sink);
     if (!real || high == NEVER) return;
     float fade = state.shift[q] == high ? 1.0f : 0.0f, share = sink == high ? 1.0f : 0.0f;
@@ -113,52 +116,55 @@ struct Observer {
     float surprise = 0.0f;
     if (fade > 0) surprise += fade * (state.surprise[q] + state.total[q] * (state.shift[q] - high));
     if (share > 0) surprise += share * (sink - high);
-    ends.high[q] = high;
-    ends.log[q] = log;
-    ends.inverse[q] = 1.0f / total;
-    ends.scale[q] = fade / total;
-    ends.share[q] = share / total;
-    ends.entropy[q] = LN2 * (log - surprise / total);
+    rows.high[q] = high;
+    rows.log[q] = log;
+    rows.inverse[q] = 1.0f / total;
+    rows.scale[q] = fade / total;
+    rows.share[q] = share / total;
+    rows.entropy[q] = LN2 * (log - surprise / total);
   }
 
-  static void weights_of(const float* scores, const Ends& ends, float* out) {
+  static void weights_of(const float* scores, const RowResults& rows, float* out) {
     for (int q = 0; q < ROWS; q += WIDTH)
-      store(out + q, exp2(load(scores + q) - load(ends.high + q)) * load(ends.inverse + q));
+      store(out + q, exp2(load(scores + q) - load(rows.high + q)) * load(rows.inverse + q));
   }
 
-  void write_best(const Panel& panel, int64_t row, const Ends& ends) {
+  void write_topk(const QueryPanel& panel, int64_t row, const RowResults& rows) {
     alignas(64) float weight[ROWS];
-    for (int i = 0; i < best->top; i++) {
-      weights_of(best->scores.get() + i * ROWS, ends, weight);
+    for (int i = 0; i < topk->top; i++) {
+      weights_of(topk->scores.get() + i * ROWS, rows, weight);
       for (int q = 0; q < panel.count; q++) {
-        kept.top_weights[(row + q) * kept.top + i] = weight[q];
-        kept.top_keys[(row + q) * kept.top + i] = weight[q] > 0 ? best->keys[i * ROWS + q] : -1;
+        results.top_weights[(row + q) * results.top + i] = weight[q];
+        results.top_keys[(row + q) * results.top + i] = weight[q] > 0 ? topk->keys[i * ROWS + q] : -1;
       }
     }
   }
 
-  void write_statistics(const Panel& panel, int64_t row, const Ends& ends) {
+  void write_statistics(const QueryPanel& panel, int64_t row, const RowResults& rows) {
     alignas(64) float weight[ROWS];
     const struct { const float* scores; float* out; } places[] = {
-        {state.shift, kept.largest},     {state.first, kept.on_first}, {state.self, kept.on_self},
-        {state.previous, kept.on_previous}, {state.next, kept.on_next}};
+        {state.shift, results.largest},
+        {state.first, results.on_first},
+        {state.self, results.on_self},
+        {state.previous, results.on_previous},
+        {state.next, results.on_next}};
     const size_t bytes = static_cast<size_t>(panel.count) * 4;
     for (const auto& place : places) {
-      weights_of(place.scores, ends, weight);
+      weights_of(place.scores, rows, weight);
       memcpy(place.out + row, weight, bytes);
     }
-    memcpy(kept.entropy + row, ends.entropy, bytes);
-    memcpy(kept.on_sink + row, ends.share, bytes);
+    memcpy(results.entropy + row, rows.entropy, bytes);
+    memcpy(results.on_sink + row, rows.share, bytes);
     for (int q = 0; q < panel.count; q++) {
-      kept.largest_key[row + q] = kept.largest[row + q] > 0 ? state.largest_key[q] : -1;
-      kept.distance[row + q] = state.distance[q] * ends.scale[q];
-      kept.on_future[row + q] = state.future[q] * ends.scale[q];
-      kept.on_padding[row + q] = state.padding[q] * ends.scale[q];
+      results.largest_key[row + q] = results.largest[row + q] > 0 ? state.largest_key[q] : -1;
+      results.distance[row + q] = state.distance[q] * rows.scale[q];
+      results.on_future[row + q] = state.future[q] * rows.scale[q];
+      results.on_padding[row + q] = state.padding[q] * rows.scale[q];
     }
   }
 
-  void write_context(const Panel& panel, const float* scale) {
-    const int64_t* strides = kept.context_strides;
+  void write_context(const QueryPanel& panel, const float* scale) {
+    const int64_t* strides = results.context_strides;
     for (int q = 0; q < panel.count; q += 8) {
       const oct by = load8(scale + q);
       for (int64_t v = 0; v < wide; v += 8) {
@@ -177,12 +183,12 @@ struct Observer {
 
   void write(int64_t at, oct numbers, int64_t count) {
     if (call.kind == FLOAT32) {
-      float* out = static_cast<float*>(kept.context) + at;
+      float* out = static_cast<float*>(results.context) + at;
       if (count == 8) return store8(out, numbers);
       for (int64_t i = 0; i < count; i++) out[i] = numbers[i];
       return;
     }
-    uint16_t* out = static_cast<uint16_t*>(kept.context) + at;
+    uint16_t* out = static_cast<uint16_t*>(results.context) + at;
     for (int64_t i = 0; i < count; i++)
       out[i] = call.kind == BFLOAT16 ? to_bfloat16(numbers[i]) : to_float16(numbers[i]);
   }
@@ -190,16 +196,17 @@ struct Observer {
 
 }  // namespace
 
-Outcome observe(const Call& call, const Kept& kept, Progress& progress) {
-  // A row of cells belongs to one task alone.
-  const int64_t high = kept.cell_sum ? std::lcm<int64_t>(ROWS, kept.cell_rows) : ROWS;
+Outcome observe(const Call& call, const ObservationPointers& results, Progress& progress) {
+  // A task covers whole rows of cells, so that no two threads add to the same cell.
+  const int64_t high = results.cell_sum ? std::lcm<int64_t>(ROWS, results.cell_rows) : ROWS;
   const int64_t rows = progress.last_row - progress.first_row;
   const int64_t down = (rows + high - 1) / high;
   auto make = [&](int) {
-    auto observer = std::make_shared<Observer>(call, kept);
+    auto observer = std::make_shared<Observer>(call, results);
     return [&, observer](int64_t task) {
       const int64_t head = task / down;
-      // With causal attention later rows are longer, and longer tasks go first.
+      // With a causal mask later rows take longer; the longest tasks go first, so that threads end
+      // together.
       const int64_t first = progress.first_row + (down - 1 - task % down) * high;
       const int64_t stop = std::min(progress.last_row, first + high);
       for (int64_t q = first; q < stop; q += ROWS)

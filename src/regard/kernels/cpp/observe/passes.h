@@ -1,12 +1,12 @@
-// The passes that Python calls.
+// The three passes over a call that Python starts through native.cpp.
 #pragma once
 #include "../shared/parallel.h"
 #include "call.h"
 
 namespace regard {
 
-Outcome observe(const Call& call, const Kept& kept, Progress& progress);
-Outcome look(const Call& call, const View& view, Progress& progress);
-Outcome count(const Call& call, const Received& received, Progress& progress);
+Outcome observe(const Call& call, const ObservationPointers& results, Progress& progress);
+Outcome pool_region(const Call& call, const RegionPointers& region, Progress& progress);
+Outcome sum_received(const Call& call, const ReceivedPointers& received, Progress& progress);
 
 }  // namespace regard

@@ -1,6 +1,6 @@
 // The two products of attention, with queries along the vectors.
-// Keys and values are read one number at a time and spread over a vector, in the layout that
-// they have: nothing needs to be packed but the queries.
+// Keys and values are read one number at a time, in the layout that they have, and broadcast to a
+// vector; only the queries are transposed beforehand.
 #pragma once
 #include "../shared/simd.h"
 #include "blocks.h"
@@ -56,22 +56,22 @@ INLINE void context_tile(const float* value, int64_t stride, const float* weight
     for (int c = 0; c < C; c++) store(out + v * ROWS + c * WIDTH, sum[v][c]);
 }
 
-// Both for all vectors in use; `keys` is a multiple of TILE, `dim` of values one of TILE too.
+// The two products for C vectors of queries; `keys` and the width of values are multiples of TILE.
 template <int C>
-INLINE void score_columns(const Rows& key, const float* query, int64_t dim, int64_t keys,
+INLINE void score_columns(const BlockRows& key, const float* query, int64_t dim, int64_t keys,
                           float* out) {
   for (int64_t k = 0; k < keys; k += KEYS)
     score_tile<C>(key.data + k * key.stride, key.stride, query, dim, out + k * ROWS);
 }
 
 template <int C>
-INLINE void context_columns(const Rows& value, const float* weight, int64_t dim, int64_t keys,
+INLINE void context_columns(const BlockRows& value, const float* weight, int64_t dim, int64_t keys,
                             const float* fade, float* out) {
   for (int64_t v = 0; v < dim; v += KEYS)
     context_tile<C>(value.data + v, value.stride, weight, keys, fade, out + v * ROWS);
 }
 
-static void scores(const Rows& key, const float* query, int64_t dim, int64_t keys, int vectors,
+static void scores(const BlockRows& key, const float* query, int64_t dim, int64_t keys, int vectors,
                    float* out) {
   int c = 0;
   for (; c + VECTORS <= vectors; c += VECTORS)
@@ -80,7 +80,7 @@ static void scores(const Rows& key, const float* query, int64_t dim, int64_t key
   if (vectors - c == 1) score_columns<1>(key, query + c * WIDTH, dim, keys, out + c * WIDTH);
 }
 
-static void contexts(const Rows& value, const float* weight, int64_t dim, int64_t keys,
+static void contexts(const BlockRows& value, const float* weight, int64_t dim, int64_t keys,
                      int vectors, const float* fade, float* out) {
   int c = 0;
   for (; c + VECTORS <= vectors; c += VECTORS)

@@ -1,4 +1,4 @@
-// Weights again, from queries, keys and the logsumexp that a pass has left.
+// Weights of an earlier call, recomputed from queries, keys and the logsumexp of each row.
 #include "passes.h"
 
 #include "../shared/parallel.h"
@@ -8,52 +8,52 @@ namespace regard {
 
 namespace {
 
-// The base-2 logsumexp of a panel's rows; infinite where there is no weight at all.
-struct alignas(64) Levels {
+// The base-2 logsumexp of a panel's rows; infinite for a row without any weight.
+struct alignas(64) RowLogSumExp {
   float of[ROWS];
-  Levels(const Call& call, const Panel& panel, const float* lse) {
+  RowLogSumExp(const Call& call, const QueryPanel& panel, const float* lse) {
     const float* own = lse + (panel.b * call.heads + panel.h) * call.queries + panel.first;
     for (int q = 0; q < ROWS; q++)
       of[q] = q < panel.count && own[q] != NEVER ? own[q] * LOG2E : INFINITY;
   }
 };
 
-// Exact weights of one rectangle of one head, pooled to cells.
-struct Viewer {
+// Pools the exact weights of one rectangle of one head to cells.
+struct RegionPooler {
   const Call& call;
-  const View& view;
+  const RegionPointers& region;
   int64_t across;
   Scratch own;
   Buffer<> sums, maxima;  // [across][ROWS]
 
-  Viewer(const Call& call, const View& view)
+  RegionPooler(const Call& call, const RegionPointers& region)
       : call(call),
-        view(view),
-        across((view.last_column - view.first_column + view.zoom - 1) / view.zoom),
+        region(region),
+        across((region.last_column - region.first_column + region.zoom - 1) / region.zoom),
         own(call),
         sums(buffer(across * ROWS)),
         maxima(buffer(across * ROWS)) {}
 
-  void look(int64_t first, int64_t stop) {
-    const Panel panel = open_panel(call, view.example, view.head, first, stop, own);
-    const Levels levels(call, panel, view.lse);
+  void pool_rows(int64_t first, int64_t stop) {
+    const QueryPanel panel = load_panel(call, region.example, region.head, first, stop, own);
+    const RowLogSumExp lse(call, panel, region.lse);
     memset(sums.get(), 0, static_cast<size_t>(across * ROWS) * 4);
     memset(maxima.get(), 0, static_cast<size_t>(across * ROWS) * 4);
     const std::pair<int64_t, int64_t> blocks = reach(call, panel);
-    const int64_t low = std::max(view.first_column, blocks.first * COLUMNS);
-    const int64_t high = std::min(view.last_column, blocks.second * COLUMNS);
+    const int64_t low = std::max(region.first_column, blocks.first * COLUMNS);
+    const int64_t high = std::min(region.last_column, blocks.second * COLUMNS);
     for (int64_t j = low; j < high; j += COLUMNS) {
       const int64_t keys = std::min<int64_t>(COLUMNS, high - j);
-      if (block_scores(call, panel, j, keys, own)) pool(panel, j, keys, levels.of);
+      if (block_scores(call, panel, j, keys, own)) pool(panel, j, keys, lse.of);
     }
     write(panel);
   }
 
-  void pool(const Panel& panel, int64_t first_key, int64_t keys, const float* lse) {
+  void pool(const QueryPanel& panel, int64_t first_key, int64_t keys, const float* lse) {
     const float* scores = own.scores.get();
     for (int64_t k = 0; k < keys;) {
-      const int64_t cell = (first_key + k - view.first_column) / view.zoom;
-      const int64_t end = view.first_column + (cell + 1) * view.zoom - first_key;
+      const int64_t cell = (first_key + k - region.first_column) / region.zoom;
+      const int64_t end = region.first_column + (cell + 1) * region.zoom - first_key;
       const int64_t stop = std::min(keys, end);
       for (int q = 0; q < panel.vectors * WIDTH; q += WIDTH) {
         vec sum = load(sums.get() + cell * ROWS + q), high = load(maxima.get() + cell * ROWS + q);
@@ -69,42 +69,42 @@ struct Viewer {
     }
   }
 
-  void write(const Panel& panel) {
+  void write(const QueryPanel& panel) {
     for (int q = 0; q < panel.count; q++) {
-      const int64_t row = (panel.first + q - view.first_row) / view.zoom * across;
+      const int64_t row = (panel.first + q - region.first_row) / region.zoom * across;
       for (int64_t cell = 0; cell < across; cell++) {
-        view.sum[row + cell] += sums[cell * ROWS + q];
-        view.largest[row + cell] = std::max(view.largest[row + cell], maxima[cell * ROWS + q]);
+        region.sum[row + cell] += sums[cell * ROWS + q];
+        region.largest[row + cell] = std::max(region.largest[row + cell], maxima[cell * ROWS + q]);
       }
     }
   }
 };
 
-// What each key received, and how much each row gave to each label of keys.
-struct Counter {
+// Sums each key's column of weights, and each row's weight on each label of keys.
+struct ReceivedSummer {
   const Call& call;
-  const Received& received;
+  const ReceivedPointers& received;
   Scratch own;
   Buffer<> columns, labels;  // [keys], [labels][ROWS]
 
-  Counter(const Call& call, const Received& received)
+  ReceivedSummer(const Call& call, const ReceivedPointers& received)
       : call(call),
         received(received),
         own(call),
         columns(buffer(round_up(call.keys, TILE))),
         labels(buffer((received.label_count + 1) * ROWS)) {}
 
-  void count(int64_t b, int64_t h, int64_t first, int64_t stop) {
+  void sum_rows(int64_t b, int64_t h, int64_t first, int64_t stop) {
     memset(columns.get(), 0, static_cast<size_t>(round_up(call.keys, TILE)) * 4);
     for (int64_t q = first; q < stop; q += ROWS) {
-      const Panel panel = open_panel(call, b, h, q, stop, own);
-      const Levels levels(call, panel, received.lse);
+      const QueryPanel panel = load_panel(call, b, h, q, stop, own);
+      const RowLogSumExp lse(call, panel, received.lse);
       memset(labels.get(), 0, static_cast<size_t>(received.label_count * ROWS) * 4);
       const std::pair<int64_t, int64_t> blocks = reach(call, panel);
       for (int64_t block = blocks.first; block < blocks.second; block++) {
         const int64_t j = block * COLUMNS, keys = std::min<int64_t>(COLUMNS, call.keys - j);
         if (!block_scores(call, panel, j, keys, own)) continue;
-        add_columns(panel, j, round_up(keys, TILE), levels.of);
+        add_columns(panel, j, round_up(keys, TILE), lse.of);
         if (received.labels) add_labels(panel, received.labels + b * call.keys + j, keys);
       }
       if (received.labels) write_labels(panel);
@@ -119,7 +119,7 @@ struct Counter {
     return lock;
   }
 
-  void add_columns(const Panel& panel, int64_t first_key, int64_t keys, const float* lse) {
+  void add_columns(const QueryPanel& panel, int64_t first_key, int64_t keys, const float* lse) {
     float* scores = own.scores.get();
     for (int64_t k = 0; k < keys; k += TILE) {
       alignas(64) float lanes[TILE][16] = {};
@@ -141,7 +141,7 @@ struct Counter {
     }
   }
 
-  void add_labels(const Panel& panel, const int32_t* label, int64_t keys) {
+  void add_labels(const QueryPanel& panel, const int32_t* label, int64_t keys) {
     for (int64_t k = 0; k < keys; k++) {
       if (label[k] < 0) continue;
       const float* weight = own.scores.get() + k * ROWS;
@@ -151,7 +151,7 @@ struct Counter {
     }
   }
 
-  void write_labels(const Panel& panel) {
+  void write_labels(const QueryPanel& panel) {
     const int64_t row = (panel.b * call.heads + panel.h) * call.queries + panel.first;
     for (int q = 0; q < panel.count; q++)
       for (int64_t l = 0; l < received.label_count; l++)
@@ -161,30 +161,30 @@ struct Counter {
 
 }  // namespace
 
-Outcome look(const Call& call, const View& view, Progress& progress) {
-  // A row of cells belongs to one task alone.
-  const int64_t high = view.zoom * std::max<int64_t>(1, ROWS / view.zoom);
+Outcome pool_region(const Call& call, const RegionPointers& region, Progress& progress) {
+  // A task covers whole rows of cells, so that no two threads add to the same cell.
+  const int64_t high = region.zoom * std::max<int64_t>(1, ROWS / region.zoom);
   const int64_t rows = progress.last_row - progress.first_row;
   auto make = [&](int) {
-    auto viewer = std::make_shared<Viewer>(call, view);
-    return [&, viewer](int64_t task) {
+    auto pooler = std::make_shared<RegionPooler>(call, region);
+    return [&, pooler](int64_t task) {
       const int64_t first = progress.first_row + task * high;
       const int64_t stop = std::min(progress.last_row, first + high);
-      for (int64_t q = first; q < stop; q += ROWS) viewer->look(q, stop);
+      for (int64_t q = first; q < stop; q += ROWS) pooler->pool_rows(q, stop);
     };
   };
   return run_tasks(call.threads, (rows + high - 1) / high, progress, make);
 }
 
-Outcome count(const Call& call, const Received& received, Progress& progress) {
-  constexpr int64_t high = 8 * ROWS;  // enough rows to make light of adding up the columns
+Outcome sum_received(const Call& call, const ReceivedPointers& received, Progress& progress) {
+  constexpr int64_t high = 8 * ROWS;  // enough rows that adding a task's columns to the total costs little
   const int64_t rows = progress.last_row - progress.first_row, down = (rows + high - 1) / high;
   auto make = [&](int) {
-    auto counter = std::make_shared<Counter>(call, received);
-    return [&, counter](int64_t task) {
+    auto summer = std::make_shared<ReceivedSummer>(call, received);
+    return [&, summer](int64_t task) {
       const int64_t head = task / down;
       const int64_t first = progress.first_row + (down - 1 - task % down) * high;
-      counter->count(head / call.heads, head % call.heads, first,
+      summer->sum_rows(head / call.heads, head % call.heads, first,
                      std::min(progress.last_row, first + high));
     };
   };

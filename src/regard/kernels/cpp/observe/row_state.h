@@ -1,13 +1,14 @@
-// What is known of each query of a panel while its keys go by; queries lie along the vectors.
+// The running sums and maxima of each query of a panel while its keys go by (online softmax); queries
+// lie along the vectors.
 #pragma once
 #include "scores.h"
 
 namespace regard {
 
-struct alignas(64) State {
-  // Sums are relative to 2^shift, the largest score so far.
+struct alignas(64) RowState {
+  // `shift` is the largest score so far; all sums are of weights relative to 2^shift.
   float shift[ROWS], total[ROWS], surprise[ROWS], distance[ROWS], future[ROWS], padding[ROWS];
-  float fade[ROWS];         // what the newest block multiplied older sums by
+  float fade[ROWS];         // the factor by which the newest block rescaled older sums
   float block_max[ROWS];
   float first[ROWS], self[ROWS], previous[ROWS], next[ROWS];  // scores of single keys
   int32_t largest_key[ROWS];
@@ -22,14 +23,15 @@ struct alignas(64) State {
   }
 };
 
-// What normalises each row: a weight is 2^(score - high) * inverse, and inverse is 2^-log. The two
-// are kept apart because high may be so large that log would be lost in their sum. A row or lane
-// without any weight has an infinite high.
-struct alignas(64) Totals {
+// What normalises each row: a weight is 2^(score - high) * inverse, with inverse = 2^-log. high and log
+// are kept apart because in their sum a large high would swallow log. A row without any weight, or a
+// lane without a query, has an infinite high.
+struct alignas(64) RowNormaliser {
   float high[ROWS], log[ROWS], inverse[ROWS];
 };
 
-INLINE void find_maxima(const float* scores, int tiles, int vectors, State& state) {
+// The largest score of each tile and of the block.
+INLINE void tile_maxima(const float* scores, int tiles, int vectors, RowState& state) {
   for (int c = 0; c < vectors; c++) {
     vec all = splat(NEVER);
     for (int t = 0; t < tiles; t++) {
@@ -44,9 +46,9 @@ INLINE void find_maxima(const float* scores, int tiles, int vectors, State& stat
   }
 }
 
-// Where the new largest scores are; a later key must be larger, so the first of equals stays.
-INLINE void note_largest(const float* scores, int64_t first_key, int tiles, int count,
-                         State& state) {
+// Record the key of each new largest score. A later key must be larger, so the first of equals stays.
+INLINE void update_largest_key(const float* scores, int64_t first_key, int tiles, int count,
+                         RowState& state) {
   for (int q = 0; q < count; q++) {
     const float high = state.block_max[q];
     if (!(high > state.shift[q])) continue;
@@ -59,8 +61,8 @@ INLINE void note_largest(const float* scores, int64_t first_key, int tiles, int 
 }
 
 // The scores of key 0 and of the three keys around each query's own position.
-INLINE void note_places(const float* scores, const Panel& panel, int64_t first_key, int64_t keys,
-                        State& state) {
+INLINE void record_position_scores(const float* scores, const QueryPanel& panel, int64_t first_key,
+                                   int64_t keys, RowState& state) {
   if (first_key == 0)
     for (int q = 0; q < panel.count; q++) state.first[q] = scores[q];
   const int64_t low = std::max<int64_t>(0, first_key - 1 - panel.position);
@@ -78,18 +80,18 @@ struct Sums {
   vec total, surprise, distance, future;
 };
 
-// p log p is 0 for p = 0, however low the score: below this, p is.
-constexpr float NOTHING = -200.0f;
+// Below this logarithm a weight p is 0, and p log p is taken as 0 however low the score.
+constexpr float ZERO_WEIGHT_LOG = -200.0f;
 
-// A tile of keys that some query of the vector has on both sides.
-INLINE void weigh_mixed_tile(float* s, vec shift, vec gap, float* tile_sum, Sums& sums) {
+// A tile in which some query of the vector has keys before and after its own position.
+INLINE void exponentiate_mixed_tile(float* s, vec shift, vec gap, float* tile_sum, Sums& sums) {
   vec total = {};
   for (int k = 0; k < TILE; k++) {
     const vec x = load(s + k * ROWS) - shift, p = exp2(x);
     const vec behind = gap - static_cast<float>(k);
     store(s + k * ROWS, p);
     total += p;
-    sums.surprise += p * larger(x, splat(NOTHING));
+    sums.surprise += p * larger(x, splat(ZERO_WEIGHT_LOG));
     sums.distance += p * larger(behind, -behind);
     sums.future += behind < 0.0f ? p : vec{};
   }
@@ -97,9 +99,9 @@ INLINE void weigh_mixed_tile(float* s, vec shift, vec gap, float* tile_sum, Sums
   sums.total += total;
 }
 
-// A tile of keys that each query of the vector has on one side: gap is that to the first key.
+// A tile that lies on one side of each query of the vector; `gap` is the distance to its first key.
 template <bool STATISTICS>
-INLINE void weigh_tile(float* s, vec shift, vec gap, float* tile_sum, Sums& sums) {
+INLINE void exponentiate_tile(float* s, vec shift, vec gap, float* tile_sum, Sums& sums) {
   vec total = {}, along = {};
 #pragma GCC unroll 8
   for (int k = 0; k < TILE; k++) {
@@ -107,7 +109,7 @@ INLINE void weigh_tile(float* s, vec shift, vec gap, float* tile_sum, Sums& sums
     store(s + k * ROWS, p);
     total += p;
     if (STATISTICS) {
-      sums.surprise += p * larger(x, splat(NOTHING));
+      sums.surprise += p * larger(x, splat(ZERO_WEIGHT_LOG));
       if (k) along += p * static_cast<float>(k);
     }
   }
@@ -120,13 +122,14 @@ INLINE void weigh_tile(float* s, vec shift, vec gap, float* tile_sum, Sums& sums
   }
 }
 
-// Turn the scores of a block into weights relative to the new shift, and take all sums.
+// Turn the scores of a block into weights relative to the new shift, and update all sums.
 template <bool STATISTICS>
-INLINE void weigh(float* scores, const Panel& panel, int64_t first_key, int tiles, State& state) {
+INLINE void exponentiate(float* scores, const QueryPanel& panel, int64_t first_key, int tiles,
+                         RowState& state) {
   for (int c = 0; c < panel.vectors; c++) {
     const int at = c * WIDTH;
     const vec old = load(state.shift + at), high = larger(old, load(state.block_max + at));
-    const vec shift = high == NEVER ? vec{} : high;  // nothing seen yet: weights of zero
+    const vec shift = high == NEVER ? vec{} : high;  // no key seen yet: weights of zero
     const vec fade = exp2(old - shift);
     const int64_t position = panel.position + at;
     vec gap;
@@ -137,13 +140,13 @@ INLINE void weigh(float* scores, const Panel& panel, int64_t first_key, int tile
       float* tile_sum = state.tile_sum + t * ROWS + at;
       const int64_t j = first_key + t * TILE;
       if (STATISTICS && j + TILE - 1 > position && j < position + WIDTH)
-        weigh_mixed_tile(s, shift, gap, tile_sum, sums);
+        exponentiate_mixed_tile(s, shift, gap, tile_sum, sums);
       else
-        weigh_tile<STATISTICS>(s, shift, gap, tile_sum, sums);
+        exponentiate_tile<STATISTICS>(s, shift, gap, tile_sum, sums);
     }
     const vec total = load(state.total + at);
     if (STATISTICS) {
-      const vec moved = larger(old - shift, splat(NOTHING)) * total;
+      const vec moved = larger(old - shift, splat(ZERO_WEIGHT_LOG)) * total;
       store(state.surprise + at, fade * (load(state.surprise + at) + moved) + sums.surprise);
       store(state.distance + at, fade * load(state.distance + at) + sums.distance);
       store(state.future + at, fade * load(state.future + at) + sums.future);
@@ -154,9 +157,9 @@ INLINE void weigh(float* scores, const Panel& panel, int64_t first_key, int tile
   }
 }
 
-// The weight on keys that are padding; called with the block's weights.
-INLINE void note_padding(const float* weights, const uint8_t* padded, int64_t keys, int vectors,
-                         State& state) {
+// Add the weight on keys that are padding; called with the block's weights.
+INLINE void add_padding(const float* weights, const uint8_t* padded, int64_t keys, int vectors,
+                         RowState& state) {
   for (int c = 0; c < vectors; c++) {
     vec sum = load(state.padding + c * WIDTH) * load(state.fade + c * WIDTH);
     for (int64_t k = 0; k < keys; k++)

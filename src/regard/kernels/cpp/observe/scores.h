@@ -1,4 +1,5 @@
-// From products to scores: cap, biases and masks of one block. Scores are in base 2.
+// The scores of one block: products, softcap, biases and masks. Scores are multiplied by log2(e), so
+// that weights are powers of two.
 #pragma once
 #include <algorithm>
 
@@ -6,13 +7,14 @@
 
 namespace regard {
 
-// Some queries of one head, packed.
-struct Panel {
-  int64_t b, h, first, position;  // position: that of the first query
+// Up to ROWS queries of one head, from `first` on; `position` is that of the first query, and `vectors`
+// how many vectors hold them.
+struct QueryPanel {
+  int64_t b, h, first, position;
   int count, vectors;
 };
 
-// What one thread needs to make scores of a block.
+// The buffers of one thread for the scores of a block.
 struct Scratch {
   Buffer<> row, query, key, scores;
   explicit Scratch(const Call& call)
@@ -22,38 +24,38 @@ struct Scratch {
         scores(buffer(COLUMNS * ROWS)) {}
 };
 
-INLINE Panel open_panel(const Call& call, int64_t b, int64_t h, int64_t first, int64_t stop,
+INLINE QueryPanel load_panel(const Call& call, int64_t b, int64_t h, int64_t first, int64_t stop,
                         Scratch& own) {
   const int count = static_cast<int>(std::min<int64_t>(ROWS, stop - first));
-  // A cap is a tanh, made of 2^(2 x log2(e) / cap); else the product is the score in base 2.
+  // tanh(s / cap) is computed from 2^(2 s log2(e) / cap): the scale folds the factor into queries.
   const float scale = call.softcap > 0 ? call.scale * 2 * LOG2E / call.softcap : call.scale * LOG2E;
   pack_queries(call, b, h, first, count, scale, own.row.get(), own.query.get());
   return {b, h, first, call.offset + first, count, (count + WIDTH - 1) / WIDTH};
 }
 
-// The blocks of keys that some query of the panel can see, from .first to before .second.
-INLINE std::pair<int64_t, int64_t> reach(const Call& call, const Panel& panel) {
+// The blocks of keys that the window shows to some query of the panel: .first up to, not with, .second.
+INLINE std::pair<int64_t, int64_t> reach(const Call& call, const QueryPanel& panel) {
   const int64_t low = std::max<int64_t>(0, panel.position - call.left);
   const int64_t high = std::min(call.keys, panel.position + panel.count + call.right);
   if (high <= low) return {0, 0};
   return {low / COLUMNS, (high + COLUMNS - 1) / COLUMNS};
 }
 
-INLINE float term_value(const Term& term, int64_t at) {
+INLINE float term_value(const ScoreTerm& term, int64_t at) {
   if (term.kind == BOOLEAN) return static_cast<const uint8_t*>(term.data)[at] ? 0.0f : NEVER;
   const float x = element(term.data, term.kind, at);
-  // A mask written as the lowest number must stay finite in base 2, or its rows would be empty.
+  // A bias of the lowest float must stay finite in base 2: a row of it is uniform, not empty.
   return x == NEVER ? x : std::max(x * LOG2E, -3e38f);
 }
 
-INLINE int64_t term_base(const Term& term, const Panel& panel, int64_t first_key) {
+INLINE int64_t term_base(const ScoreTerm& term, const QueryPanel& panel, int64_t first_key) {
   return panel.b * term.strides[0] + panel.h * term.strides[1] +
          (panel.first - term.first_row) * term.strides[2] + first_key * term.strides[3];
 }
 
-// Whether a mask that is the same for every query hides all of the block.
-static bool hidden(const Call& call, const Panel& panel, int64_t first_key, int64_t keys) {
-  for (const Term& term : call.terms) {
+// True if a mask that is the same for every query hides all keys of the block.
+static bool all_hidden(const Call& call, const QueryPanel& panel, int64_t first_key, int64_t keys) {
+  for (const ScoreTerm& term : call.terms) {
     if (term.kind != BOOLEAN || term.strides[2] != 0) continue;
     const uint8_t* seen = static_cast<const uint8_t*>(term.data) + term_base(term, panel, first_key);
     bool any = false;
@@ -63,7 +65,8 @@ static bool hidden(const Call& call, const Panel& panel, int64_t first_key, int6
   return false;
 }
 
-static void add_same_for_queries(const Term& term, int64_t base, int64_t keys, float* scores) {
+// Add a mask or bias that is the same for all queries.
+static void add_key_term(const ScoreTerm& term, int64_t base, int64_t keys, float* scores) {
   for (int64_t k = 0; k < keys; k++) {
     const float x = term_value(term, base + k * term.strides[3]);
     if (x == 0.0f) continue;
@@ -72,7 +75,8 @@ static void add_same_for_queries(const Term& term, int64_t base, int64_t keys, f
   }
 }
 
-static void add_patches(const Term& term, int64_t base, const Panel& panel, int64_t keys,
+// Add a mask or bias that varies by query and key.
+static void add_pair_term(const ScoreTerm& term, int64_t base, const QueryPanel& panel, int64_t keys,
                         float* scores) {
   const int64_t down = term.strides[2], across = term.strides[3];
   for (int q = 0; q < panel.count; q += 8) {
@@ -95,7 +99,7 @@ static void add_patches(const Term& term, int64_t base, const Panel& panel, int6
   }
 }
 
-static void cap(float softcap, int64_t keys, float* scores) {
+static void apply_softcap(float softcap, int64_t keys, float* scores) {
   const float high = softcap * LOG2E;
   for (int64_t i = 0; i < keys * ROWS; i += WIDTH) {
     const vec e = exp2(smaller(load(scores + i), splat(126.0f)));  // c tanh(x) = c (1 - 2/(e + 1))
@@ -103,8 +107,8 @@ static void cap(float softcap, int64_t keys, float* scores) {
   }
 }
 
-// Hide the keys outside the window of each query, and those that only fill up the block.
-static void hide_edges(const Call& call, const Panel& panel, int64_t first_key, int64_t keys,
+// Set the scores of keys outside the window of each query, and of padding columns, to minus infinity.
+static void mask_window(const Call& call, const QueryPanel& panel, int64_t first_key, int64_t keys,
                        int64_t filled, float* scores) {
   for (int64_t k = keys; k < filled; k++)
     for (int q = 0; q < ROWS; q += WIDTH) store(scores + k * ROWS + q, splat(NEVER));
@@ -114,7 +118,7 @@ static void hide_edges(const Call& call, const Panel& panel, int64_t first_key, 
   if (!left && !right) return;
   for (int64_t k = 0; k < keys; k++) {
     const int64_t j = first_key + k;
-    // Queries before `from` or from `stop` on do not see this key.
+    // Queries before `from`, and those from `stop` on, do not see this key.
     const int64_t from = right ? std::clamp<int64_t>(j - call.right - oldest, 0, ROWS) : 0;
     const int64_t stop = left ? std::clamp<int64_t>(j + call.left + 1 - oldest, 0, ROWS) : ROWS;
     float* row = scores + k * ROWS;
@@ -123,27 +127,27 @@ static void hide_edges(const Call& call, const Panel& panel, int64_t first_key, 
   }
 }
 
-// The scores of keys first_key .. + keys, filled up to whole tiles; false if all are hidden.
-static bool block_scores(const Call& call, const Panel& panel, int64_t first_key, int64_t keys,
+// Write the scores of `keys` keys from first_key on, padded to whole tiles; false if all are hidden.
+static bool block_scores(const Call& call, const QueryPanel& panel, int64_t first_key, int64_t keys,
                          Scratch& own) {
-  if (hidden(call, panel, first_key, keys)) return false;
+  if (all_hidden(call, panel, first_key, keys)) return false;
   const int64_t filled = round_up(keys, TILE);
   const int64_t head = panel.h / (call.heads / call.key_heads);
   const int64_t base = panel.b * call.key.strides[0] + head * call.key.strides[1];
-  const Rows key = rows_of(call.key, call.kind, base, first_key, keys, filled, call.dim, call.dim,
+  const BlockRows key = load_rows(call.key, call.kind, base, first_key, keys, filled, call.dim, call.dim,
                            own.key.get());
   float* out = own.scores.get();
   scores(key, own.query.get(), call.dim, filled, panel.vectors, out);
-  if (call.softcap > 0) cap(call.softcap, filled, out);
-  for (const Term& term : call.terms) {
+  if (call.softcap > 0) apply_softcap(call.softcap, filled, out);
+  for (const ScoreTerm& term : call.terms) {
     if (term.kind == ABSENT) continue;
     const int64_t at = term_base(term, panel, first_key);
     if (term.strides[2] == 0)
-      add_same_for_queries(term, at, keys, out);
+      add_key_term(term, at, keys, out);
     else
-      add_patches(term, at, panel, keys, out);
+      add_pair_term(term, at, panel, keys, out);
   }
-  hide_edges(call, panel, first_key, keys, filled, out);
+  mask_window(call, panel, first_key, keys, filled, out);
   return true;
 }
 

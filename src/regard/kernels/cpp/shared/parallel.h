@@ -1,4 +1,4 @@
-// Tasks on the threads that torch already has: a second pool would fight it for the cores.
+// Runs tasks on the threads that torch already has: a second pool would compete for the cores.
 #pragma once
 #include <algorithm>
 #include <atomic>
@@ -19,7 +19,8 @@ inline std::atomic<GompParallel>& shared_runtime() {
   return runtime;
 }
 
-// Call work(thread) on each of the threads, and wait for all.
+// Call work(thread) on each of the threads and wait for all: through torch's OpenMP runtime if it is
+// known, else on new threads.
 template <class Work>
 void on_threads(int threads, Work&& work) {
   if (threads <= 1) return work(0);
@@ -41,9 +42,8 @@ void on_threads(int threads, Work&& work) {
   for (std::thread& other : others) other.join();
 }
 
-// Work is done in tasks; a run takes rows [first_row, last_row) and returns when its tasks are
-// done or `seconds` have passed, with `next` as the task to go on with, so that the caller can
-// listen to the user in between.
+// A run computes the rows [first_row, last_row) in tasks. It returns when all are done or `seconds` have
+// passed, with `next` as the task to continue with, so that Python can handle Ctrl-C in between.
 struct Progress {
   int64_t first_row, last_row;
   int64_t next;
@@ -52,8 +52,8 @@ struct Progress {
 
 enum Outcome : int { DONE = 0, OUT_OF_MEMORY = 1, NOT_YET = 2 };
 
-// Run tasks progress.next .. count until done or out of time; make(thread) gives each thread the
-// function that does one task. Longest tasks should come first.
+// Run the tasks progress.next .. count - 1 until done or out of time. make(thread) returns the function
+// with which a thread does a task. The longest tasks should come first.
 template <class Make>
 Outcome run_tasks(int threads, int64_t count, Progress& progress, Make&& make) {
   typedef std::chrono::steady_clock Clock;
@@ -68,12 +68,12 @@ Outcome run_tasks(int threads, int64_t count, Progress& progress, Make&& make) {
         const int64_t one = next.fetch_add(1);
         if (one >= count) break;
         task(one);
-        // Looked at after a task, never before the first: every run gets on.
+        // Read the clock after a task, never before the first one: every run makes progress.
         const std::chrono::duration<double> spent = Clock::now() - start;
         if (spent.count() > progress.seconds) break;
       }
     } catch (const std::bad_alloc&) {
-      failed = true;  // an exception must not leave a thread of torch's
+      failed = true;  // an exception must not escape from one of torch's threads
     }
   });
   progress.next = std::min(next.load(), count);
