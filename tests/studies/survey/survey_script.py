@@ -25,7 +25,7 @@ def main(folder: str, stopping: str, dying: str) -> None:
 
     state = Path(folder, "state")
     try:
-        found = survey(reader(), tokenizer(), TEXTS * 3, batch=17, state=state, told=told)
+        found = survey(reader(), tokenizer(), TEXTS * 3, batch=17, state=state, on_progress=told)
         Path(folder, f"found-{rank}.json").write_text(json.dumps(to_json(found)))
     except KeyboardInterrupt:
         Path(folder, f"stopped-{rank}").touch()

@@ -11,7 +11,7 @@ import pytest
 from regard.errors import RegardError
 from regard.studies.survey import run as module
 from regard.studies.survey.files import from_json
-from regard.studies.survey.processes import Ranks
+from regard.studies.survey.processes import Processes
 from regard.studies.survey.run import survey
 from studies.survey.models import TEXTS, reader, tokenizer
 from studies.survey.test_table import same
@@ -47,10 +47,10 @@ def found(folder, rank):
 
 
 def test_without_torchrun_there_is_one_process():
-    ranks = Ranks.here()
-    assert (ranks, ranks.first) == (Ranks(0, 1), True)
+    ranks = Processes.here()
+    assert (ranks, ranks.first) == (Processes(0, 1), True)
     assert ranks.any(True, False) == [True, False]
-    assert ranks.gathered("我") == ["我"]
+    assert ranks.gather("我") == ["我"]
 
 
 @pytest.fixture
@@ -64,12 +64,12 @@ def twins(monkeypatch):
     fakes = {"get_backend": lambda: "gloo", "all_gather": gather, "all_reduce": lambda *_, op: None}
     for name, fake in fakes.items():
         monkeypatch.setattr(f"torch.distributed.{name}", fake)
-    return Ranks(1, 2)
+    return Processes(1, 2)
 
 
 @pytest.mark.parametrize("text", ["我爱 tea", ""])
 def test_texts_pass_between_processes_as_they_are(twins, text):
-    assert twins.gathered(text) == [text, text]
+    assert twins.gather(text) == [text, text]
 
 
 def test_what_one_process_says_holds_for_all(twins):
@@ -88,7 +88,7 @@ def test_a_process_that_is_gone_is_told_in_a_sentence(twins, monkeypatch):
 
 def test_what_all_have_done_is_put_together(twins, monkeypatch):
     """Each of the twins takes the second of two groups, and counts what the other counts."""
-    monkeypatch.setattr(Ranks, "here", classmethod(lambda cls: twins))
+    monkeypatch.setattr(Processes, "here", classmethod(lambda cls: twins))
     found = survey(reader(), tokenizer(), TEXTS[:2], batch=1)
     assert (found.examples, len(found.rows)) == (2, 14)
 
@@ -107,7 +107,7 @@ def test_when_one_is_asked_to_stop_all_do_and_one_alone_goes_on(tmp_path):
     assert done.returncode == 0, done.stderr
     assert {each.name for each in tmp_path.iterdir()} == {"state", "stopped-0", "stopped-1"}
     told = []
-    same(alone(state=tmp_path / "state", told=told.append), alone())
+    same(alone(state=tmp_path / "state", on_progress=told.append), alone())
     assert told[0] > 7
 
 

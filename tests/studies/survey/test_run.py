@@ -25,7 +25,7 @@ def surveyed(texts=TEXTS * 3, **settings):
 def interrupted(path, after):
     """A survey that was stopped when so many texts were done."""
     with pytest.raises(KeyboardInterrupt):
-        surveyed(state=path, told=lambda done: done >= after)
+        surveyed(state=path, on_progress=lambda done: done >= after)
 
 
 def agree(found, traces):
@@ -67,7 +67,7 @@ def test_parts_of_a_corpus_add_up_to_the_whole():
 
 def test_it_tells_how_far_it_has_come():
     told = []
-    surveyed(told=told.append)
+    surveyed(on_progress=told.append)
     assert told == sorted({*told})
     assert told[-1] == len(TEXTS * 3)
 
@@ -76,7 +76,7 @@ def test_it_tells_how_far_it_has_come():
 def test_it_goes_on_after_an_interruption_to_the_same_digits(tmp_path, after):
     interrupted(tmp_path / "s", after)
     done = []
-    found = surveyed(state=tmp_path / "s", told=done.append)
+    found = surveyed(state=tmp_path / "s", on_progress=done.append)
     assert to_json(found) == to_json(surveyed())
     assert done[0] > after
 
@@ -101,13 +101,13 @@ def test_ctrl_c_in_the_midst_of_a_pass_saves_what_was_done_before(tmp_path, monk
 def test_a_state_is_saved_every_few_seconds(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "SECONDS", -1.0)
     saved = []
-    surveyed(state=tmp_path / "s", told=lambda done: saved.append((tmp_path / "s").exists()))
+    surveyed(state=tmp_path / "s", on_progress=lambda done: saved.append((tmp_path / "s").exists()))
     assert saved == [False, *[True] * (len(saved) - 1)]
 
 
 def test_a_finished_survey_is_not_run_again(tmp_path):
     whole, done = surveyed(state=tmp_path / "s"), []
-    assert to_json(surveyed(state=tmp_path / "s", told=done.append)) == to_json(whole)
+    assert to_json(surveyed(state=tmp_path / "s", on_progress=done.append)) == to_json(whole)
     assert done == []
 
 

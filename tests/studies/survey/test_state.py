@@ -6,14 +6,14 @@ from torch import nn
 
 from regard.errors import FileError
 from regard.studies.survey.files import to_json
-from regard.studies.survey.state import Keeper, State, digested, fingerprint
+from regard.studies.survey.state import State, StateFile, fingerprint, text_digest
 from studies.survey.test_table import survey
 
 BEGUN = {"model": "a", "batch": 7}
 
 
 def test_a_state_comes_back_exactly(tmp_path):
-    keeper, state = Keeper(tmp_path / "s", BEGUN), State(survey(), 11, 3, "abc")
+    keeper, state = StateFile(tmp_path / "s", BEGUN), State(survey(), 11, 3, "abc")
     keeper.save(state)
     found = keeper.load()
     assert (found.before, found.groups, found.digest) == (11, 3, "abc")
@@ -22,26 +22,26 @@ def test_a_state_comes_back_exactly(tmp_path):
 
 
 def test_without_a_file_nothing_is_kept(tmp_path):
-    assert Keeper(None).load() is None
-    Keeper(None).save(State(survey()))
-    assert Keeper(tmp_path / "gone").load() is None
+    assert StateFile(None).load() is None
+    StateFile(None).save(State(survey()))
+    assert StateFile(tmp_path / "gone").load() is None
 
 
 def test_a_survey_of_something_else_is_not_gone_on_with(tmp_path):
-    Keeper(tmp_path / "s", BEGUN).save(State(survey()))
+    StateFile(tmp_path / "s", BEGUN).save(State(survey()))
     with pytest.raises(FileError, match="begun with another model and batch; go on as it was"):
-        Keeper(tmp_path / "s", {"model": "b", "batch": 8}).load()
+        StateFile(tmp_path / "s", {"model": "b", "batch": 8}).load()
 
 
 @pytest.mark.parametrize("content", ["{", "[]", '{"format": "regard survey 1"}'])
 def test_what_is_no_state_is_refused(tmp_path, content):
     (tmp_path / "s").write_text(content)
     with pytest.raises(FileError, match=r"is no state of a survey .*; remove it to begin anew"):
-        Keeper(tmp_path / "s").load()
+        StateFile(tmp_path / "s").load()
 
 
 def test_a_state_is_plain_json(tmp_path):
-    Keeper(tmp_path / "s", BEGUN).save(State(survey()))
+    StateFile(tmp_path / "s", BEGUN).save(State(survey()))
     assert json.loads((tmp_path / "s").read_text())["begun"] == BEGUN
 
 
@@ -54,6 +54,8 @@ def test_models_are_told_apart_by_their_weights():
 
 
 def test_texts_are_told_apart_by_every_letter_and_where_they_end():
-    assert digested(["ab", "c"]) == digested(["ab", "c"])
-    assert len({digested(each) for each in (["ab", "c"], ["a", "bc"], ["abc"], [("ab", "c")])}) == 3
-    assert digested(["c"], digested(["ab"])) != digested(["c"])
+    assert text_digest(["ab", "c"]) == text_digest(["ab", "c"])
+    assert (
+        len({text_digest(each) for each in (["ab", "c"], ["a", "bc"], ["abc"], [("ab", "c")])}) == 3
+    )
+    assert text_digest(["c"], text_digest(["ab"])) != text_digest(["c"])

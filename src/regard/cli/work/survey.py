@@ -99,7 +99,7 @@ class _Work:
                     batch=self.asked["batch"],
                     longest=self.asked["longest"],
                     state=None if out is None else _state(out),
-                    told=lambda done: self._told(bar, done),
+                    on_progress=lambda done: self._told(bar, done),
                 )
             except KeyboardInterrupt:
                 if out is not None and self.ranks.is_first:

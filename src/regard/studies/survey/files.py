@@ -1,4 +1,4 @@
-"""Surveys to disk and back: tables as CSV or parquet, and JSON, which keeps every digit."""
+"""Surveys to files and back: tables as CSV or parquet, and JSON, which keeps every digit."""
 
 import csv
 import json
@@ -16,7 +16,7 @@ from regard.tracing.statistics.collect import Tally
 from regard.tracing.statistics.moments import Moments
 
 FORMAT = "regard survey 1"
-_NUMBERS = ("head", "examples", "rows")
+_WHOLE_NUMBERS = ("head", "examples", "rows")
 _MISSING = (
     "parquet needs pyarrow, which is not installed; install it with: pip install 'regard[survey]', "
     "or write .csv"
@@ -24,22 +24,22 @@ _MISSING = (
 
 
 def save_survey(survey: Survey, path: str | Path) -> Path:
-    """Write a survey as .csv, .parquet or .json, whole or not at all; gives the path.
+    """Write a survey as .csv, .parquet or .json, whole or not at all, and return the path.
 
-    A table has a row for each head. JSON also keeps what is of no head: examples that were cut, and
-    gaps.
+    A table has a row for each head. Only JSON keeps what belongs to no head: the number of examples
+    that were cut, and the gaps.
     """
     path = Path(path)
-    write = _known(path)[0]
+    write = _functions_for(path)[0]
     with atomic_file(path) as temporary:
         write(survey, temporary)
     return path
 
 
 def load_survey(path: str | Path) -> Survey:
-    """The survey of a file that `save_survey` wrote."""
+    """Read a survey from a file that `save_survey` wrote."""
     path = Path(path)
-    read = _known(path)[1]
+    read = _functions_for(path)[1]
     if not path.is_file():
         raise FileError(f"no survey {str(path)!r}; name a file that is there")
     try:
@@ -68,24 +68,24 @@ def to_json(survey: Survey) -> dict[str, Any]:
     return {"format": FORMAT, **own, "sites": sites}
 
 
-def from_json(found: Mapping[str, Any]) -> Survey:
-    """The survey of what `to_json` gave."""
-    if found["format"] != FORMAT:
-        raise ValueError(f"its format is {found['format']!r}, not {FORMAT!r}")
+def from_json(record: Mapping[str, Any]) -> Survey:
+    """The survey that `to_json` turned into JSON types."""
+    if record["format"] != FORMAT:
+        raise ValueError(f"its format is {record['format']!r}, not {FORMAT!r}")
     sites = {
         site: Tally(
             each["kind"],
             each["examples"],
             each["rows"],
-            Moments(*(_numbers(each[name]) for name in ("count", "mean", "squares"))),
+            Moments(*(_as_tensor(each[name]) for name in ("count", "mean", "squares"))),
         )
-        for site, each in found["sites"].items()
+        for site, each in record["sites"].items()
     }
-    measures, gaps = tuple(found["measures"]), dict(found["gaps"])
-    return Survey(measures, sites, found["examples"], found["cut"], gaps)
+    measures, gaps = tuple(record["measures"]), dict(record["gaps"])
+    return Survey(measures, sites, record["examples"], record["cut"], gaps)
 
 
-def _numbers(rows: list[list[float]]) -> torch.Tensor:
+def _as_tensor(rows: list[list[float]]) -> torch.Tensor:
     return torch.tensor(rows, dtype=torch.float64)
 
 
@@ -107,27 +107,27 @@ def _write_csv(survey: Survey, path: Path) -> None:
 def _read_csv(path: Path) -> Survey:
     with path.open(encoding="utf-8", newline="") as file:
         table = csv.DictReader(file)
-        rows = [{name: _cell(name, text) for name, text in row.items()} for row in table]
+        rows = [{name: _parse_cell(name, text) for name, text in row.items()} for row in table]
         return from_rows(rows, table.fieldnames or ())
 
 
-def _cell(name: str, text: str) -> Any:
+def _parse_cell(name: str, text: str) -> Any:
     if name in ("site", "kind"):
         return text
     if not text:
         return None
-    return int(text) if name in _NUMBERS or name.endswith(COUNT) else float(text)
+    return int(text) if name in _WHOLE_NUMBERS or name.endswith(COUNT) else float(text)
 
 
 def _write_parquet(survey: Survey, path: Path) -> None:
     rows = survey.rows
     columns = {name: [row[name] for row in rows] for name in survey.columns}
-    arrow, parquet = _arrow()
+    arrow, parquet = _import_pyarrow()
     parquet.write_table(arrow.table(columns), path)
 
 
 def _read_parquet(path: Path) -> Survey:
-    arrow, parquet = _arrow()
+    arrow, parquet = _import_pyarrow()
     try:
         table = parquet.read_table(path)
     except arrow.ArrowException as error:
@@ -135,15 +135,15 @@ def _read_parquet(path: Path) -> Survey:
     return from_rows(table.to_pylist(), table.column_names)
 
 
-def _arrow() -> tuple[Any, Any]:
+def _import_pyarrow() -> tuple[Any, Any]:
     try:
         return import_module("pyarrow"), import_module("pyarrow.parquet")
     except ImportError as error:
         raise InputError(_MISSING) from error
 
 
-_Doors = tuple[Callable[[Survey, Path], None], Callable[[Path], Survey]]
-_FORMATS: dict[str, _Doors] = {
+_WriteAndRead = tuple[Callable[[Survey, Path], None], Callable[[Path], Survey]]
+_FORMATS: dict[str, _WriteAndRead] = {
     ".csv": (_write_csv, _read_csv),
     ".parquet": (_write_parquet, _read_parquet),
     ".json": (_write_json, _read_json),
@@ -151,7 +151,7 @@ _FORMATS: dict[str, _Doors] = {
 SUFFIXES = tuple(_FORMATS)
 
 
-def _known(path: Path) -> _Doors:
+def _functions_for(path: Path) -> _WriteAndRead:
     if path.suffix not in _FORMATS:
         raise InputError(
             f"expected the name of a survey to end with {', '.join(_FORMATS)}, got {str(path)!r}"

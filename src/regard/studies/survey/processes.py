@@ -1,4 +1,4 @@
-"""A survey shared between processes: torch.distributed's ranks, or this one alone."""
+"""The processes that share a survey: those of torch.distributed, or this one alone."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -11,50 +11,50 @@ from regard.errors import RegardError
 
 
 @dataclass(frozen=True)
-class Ranks:
-    """Which of how many processes this is."""
+class Processes:
+    """The rank of this process, and how many processes there are."""
 
     rank: int = 0
     size: int = 1
 
     @classmethod
-    def here(cls) -> "Ranks":
-        """Those of the process group, if there is one."""
+    def here(cls) -> "Processes":
+        """The processes of the process group, or a single one without a group."""
         if dist.is_available() and dist.is_initialized():
             return cls(dist.get_rank(), dist.get_world_size())
         return cls()
 
     @property
     def first(self) -> bool:
-        """Whether this process is the one that writes files."""
+        """True for the process that writes files."""
         return self.rank == 0
 
-    def any(self, *here: bool) -> list[bool]:
-        """Whether each thing is so in some process."""
+    def any(self, *flags: bool) -> list[bool]:
+        """For each flag, whether it is set in any process."""
         if self.size == 1:
-            return list(here)
-        said = torch.tensor(here, dtype=torch.uint8, device=_device())
-        with self._talking():
-            dist.all_reduce(said, op=dist.ReduceOp.MAX)
-        return [bool(each) for each in said.tolist()]
+            return list(flags)
+        reduced = torch.tensor(flags, dtype=torch.uint8, device=_device())
+        with self._named_failures():
+            dist.all_reduce(reduced, op=dist.ReduceOp.MAX)
+        return [bool(flag) for flag in reduced.tolist()]
 
-    def gathered(self, text: str) -> Sequence[str]:
+    def gather(self, text: str) -> Sequence[str]:
         """The texts of all processes, in their order, in every process."""
         if self.size == 1:
             return [text]
         own = torch.tensor(list(text.encode()), dtype=torch.uint8, device=_device())
         sizes = [torch.zeros(1, dtype=torch.long, device=_device()) for _ in range(self.size)]
-        with self._talking():
+        with self._named_failures():
             dist.all_gather(sizes, torch.tensor([len(own)], device=_device()))
-            longest = max(int(each) for each in sizes)
+            longest = max(int(size) for size in sizes)
             texts = [own.new_zeros(longest) for _ in sizes]
             dist.all_gather(texts, torch.nn.functional.pad(own, (0, longest - len(own))))
         pairs = zip(texts, sizes, strict=True)
-        return [bytes(each[: int(size)].tolist()).decode() for each, size in pairs]
+        return [bytes(padded[: int(size)].tolist()).decode() for padded, size in pairs]
 
     @contextmanager
-    def _talking(self) -> Iterator[None]:
-        """Say it in a sentence when another process has died."""
+    def _named_failures(self) -> Iterator[None]:
+        """Turn the failure of a collective call into a sentence: another process has died."""
         try:
             yield
         except RuntimeError as error:
@@ -65,5 +65,5 @@ class Ranks:
 
 
 def _device() -> torch.device:
-    """Where the process group passes tensors around."""
+    """The device on which the process group exchanges tensors."""
     return torch.device("cuda" if dist.get_backend() == "nccl" else "cpu")

@@ -1,4 +1,4 @@
-"""`survey`: a model taken through a corpus, and what its heads did there."""
+"""`survey`: run a model over a corpus and collect the numbers of its heads."""
 
 import json
 import time
@@ -13,19 +13,19 @@ from torch import nn
 from regard.errors import InputError
 from regard.measures.token_kinds import PUNCTUATION, SPECIAL, token_kinds
 from regard.studies.survey.files import from_json, to_json
-from regard.studies.survey.processes import Ranks
-from regard.studies.survey.state import Keeper, State, digested, fingerprint
+from regard.studies.survey.processes import Processes
+from regard.studies.survey.state import State, StateFile, fingerprint, text_digest
 from regard.studies.survey.table import Survey
 from regard.tracing.statistics.collect import Tallied
 from regard.tracing.statistics.corpus import Group, Passes
 from regard.tracing.statistics.texts import Kinds
 
-TOKENS = 2048  # that are run together if none says otherwise
-PORTION = 2048  # texts that are read, and ordered by their lengths, at a time
-SECONDS = 5.0  # between two states on disk
+TOKENS = 2048  # tokens of a batch, unless the caller says otherwise
+PORTION = 2048  # texts that are read and sorted by length at a time
+SECONDS = 5.0  # between two saved states
 
 Text = str | tuple[str, str]
-Told = Callable[[int], bool | None]
+OnProgress = Callable[[int], bool | None]
 
 _NAMES = {SPECIAL: "on_special", PUNCTUATION: "on_punctuation"}
 KINDS = Kinds(tuple(_NAMES.get(kind, "") for kind in range(max(_NAMES) + 1)), token_kinds)
@@ -39,19 +39,19 @@ def survey(
     batch: int = TOKENS,
     longest: int | None = None,
     state: str | Path | None = None,
-    told: Told = lambda done: None,
+    on_progress: OnProgress = lambda done: None,
 ) -> Survey:
-    """What each head of a model does over texts: means and spreads over examples, streamed.
+    """The numbers of each head over texts: means and standard deviations over examples.
 
-    A model that reads one text and writes another takes pairs (source, target), and is made to
-    write the target. Texts are run in batches of like lengths, of `batch` tokens at most, and are
-    cut after `longest` tokens, or where the model ends. `told` hears how many texts are done, and
-    may answer True to stop. With a `state`, a file, what is done is saved every few seconds and
-    when it is interrupted, and the same call goes on from there. Where torch.distributed is set up,
-    each process takes its share, the first one writes the state, and all get the whole.
+    An encoder-decoder takes pairs (source, target) and is made to write the target. Texts of
+    similar lengths run in batches of at most `batch` tokens, and are cut after `longest` tokens, or
+    at the model's context length. `on_progress(done)` is called with the number of finished texts,
+    and may return True to stop. With a `state`, a file, progress is saved every few seconds and on
+    interruption, and the same call continues from there. Under torch.distributed each process takes
+    its share of the texts, the first one writes the state, and all get the whole result.
 
     >>> import regard
-    >>> from regard.studies.survey.run import survey
+    >>> from regard.studies.survey import survey
     >>> model = regard.from_pretrained("en-zh-transformer")
     >>> found = survey(model, model.tokenizer, [("I love you", "我爱你"), ("thank you", "谢谢")])
     >>> found.examples, len(found.rows) > 0
@@ -60,125 +60,134 @@ def survey(
     if batch < 1 or (longest is not None and longest < 1):
         raise InputError(f"expected at least one token, got batch={batch} and longest={longest}")
     passes = Passes(model, tokenizer, KINDS, tokens=batch, longest=longest)
-    begun = {
+    settings = {
         "model": fingerprint(model),
         "batch": batch,
         "longest": passes.longest,
         "portion": PORTION,
     }
-    keeper = Keeper(None if state is None else Path(state), begun)
-    return Run(passes, keeper, told).over(texts)
+    state_file = StateFile(None if state is None else Path(state), settings)
+    return SurveyRun(passes, state_file, on_progress).over(texts)
 
 
 def takes_pairs(model: nn.Module) -> bool:
-    """Whether a survey of the model takes pairs (source, target) instead of texts.
+    """True if a survey of the model takes pairs (source, target) instead of single texts.
 
     >>> import regard
-    >>> from regard.studies.survey.run import takes_pairs
+    >>> from regard.studies.survey import takes_pairs
     >>> takes_pairs(regard.from_pretrained("en-zh-rnn"))
     True
     """
     return Passes(model, None, KINDS, tokens=TOKENS, longest=None).takes_pairs
 
 
-class Run:
-    """A survey under way: what all processes had done when they last met, and this one since."""
+class SurveyRun:
+    """A survey under way, in one of one or several processes.
 
-    def __init__(self, passes: Passes, keeper: Keeper, told: Told) -> None:
-        self._passes, self._keeper, self._told = passes, keeper, told
-        self._ranks = Ranks.here()
-        self._nothing = Survey(Tallied(KINDS.names).measures)
-        # one value, so that an interruption finds either all of it changed or nothing
-        self._both = self._after(self._begun())
-        self._saved = time.monotonic()
+    `_progress` is a pair of states: what all processes together had done when they last exchanged
+    results, and what this process has done since. It is replaced as one value, so that an
+    interruption finds either both states changed or none.
+    """
+
+    def __init__(self, passes: Passes, state_file: StateFile, on_progress: OnProgress) -> None:
+        self._passes, self._state_file, self._on_progress = passes, state_file, on_progress
+        self._processes = Processes.here()
+        self._empty = Survey(Tallied(KINDS.names).measures)
+        self._progress = self._progress_after_exchange(self._load_state())
+        self._saved_at = time.monotonic()
 
     def over(self, texts: Iterable[Text]) -> Survey:
-        """The survey of the texts, those included that were done before."""
+        """The survey of the texts, including those that were done before."""
         try:
-            self._go(texts)
+            self._run_portions(texts)
         except KeyboardInterrupt:
-            if self._ranks.size == 1:
-                self._meet()
+            # alone, keep what is done; several processes are not interrupted at the same place
+            if self._processes.size == 1:
+                self._exchange()
             raise
-        self._meet()
-        return self._both[0].survey
+        self._exchange()
+        return self._progress[0].survey
 
-    def _go(self, texts: Iterable[Text]) -> None:
-        begun, digest, passed = self._both[0], "", 0
+    def _run_portions(self, texts: Iterable[Text]) -> None:
+        """Run all portions, skipping what the loaded state has done, if the texts are the same."""
+        loaded, digest, passed = self._progress[0], "", 0
         for portion in _portions(texts):
-            digest = digested(portion, digest)
+            digest = text_digest(portion, digest)
             skipped = 0
-            if begun.digest and passed == begun.before:
-                if digest != begun.digest:
-                    raise self._keeper.refusal
-                skipped = begun.groups
-            if passed >= begun.before:
-                self._through(portion, State(self._nothing, passed, skipped, digest))
+            if loaded.digest and passed == loaded.before:
+                if digest != loaded.digest:
+                    raise self._state_file.refusal
+                skipped = loaded.groups
+            if passed >= loaded.before:
+                self._run_groups(portion, State(self._empty, passed, skipped, digest))
             passed += len(portion)
-        if begun.digest and passed <= begun.before:
-            raise self._keeper.refusal
+        if loaded.digest and passed <= loaded.before:
+            raise self._state_file.refusal
         if not passed:
             raise InputError("expected at least one text to survey, got none")
 
-    def _through(self, portion: Sequence[Text], place: State) -> None:
-        """Run the portion's groups from a place on, each process one of those that come next."""
-        groups, ranks = self._passes.groups(portion), self._ranks
-        done = place.before + sum(map(len, groups[: place.groups]))
-        for first in range(place.groups, len(groups), ranks.size):
-            some = groups[first : first + ranks.size]
-            own = self._both[1].survey
-            if ranks.rank < len(some):
-                own = own + self._seen(some[ranks.rank])
-            self._both = self._both[0], replace(place, survey=own, groups=first + len(some))
-            done += sum(map(len, some))
-            self._pause(done)
+    def _run_groups(self, portion: Sequence[Text], start: State) -> None:
+        """Run a portion's groups from a start on; the processes take the next groups in turn."""
+        groups, processes = self._passes.groups(portion), self._processes
+        done = start.before + sum(map(len, groups[: start.groups]))
+        for first in range(start.groups, len(groups), processes.size):
+            round_groups = groups[first : first + processes.size]
+            own = self._progress[1].survey
+            if processes.rank < len(round_groups):
+                own = own + self._survey_group(round_groups[processes.rank])
+            here = replace(start, survey=own, groups=first + len(round_groups))
+            self._progress = self._progress[0], here
+            done += sum(map(len, round_groups))
+            self._report(done)
 
-    def _seen(self, group: Group) -> Survey:
-        found = self._passes.tally(group)
-        if not found.sites and not found.gaps:
+    def _survey_group(self, group: Group) -> Survey:
+        numbers = self._passes.tally(group)
+        if not numbers.sites and not numbers.gaps:
             raise InputError(
                 f"{type(self._passes.model).__name__} attends nowhere that can be seen; "
                 "register_tap what attends by other means"
             )
-        gaps = {each.site: each.reason for each in found.gaps}
-        return Survey(found.measures, found.sites, len(group), group.cut, gaps)
+        gaps = {gap.site: gap.reason for gap in numbers.gaps}
+        return Survey(numbers.measures, numbers.sites, len(group), group.cut, gaps)
 
-    def _pause(self, done: int) -> None:
-        """Tell how far it has come, and meet the others where it is time."""
-        stop = self._told(done) is True
-        late = self._ranks.first and time.monotonic() - self._saved > SECONDS
-        stop, late = self._ranks.any(stop, late)
+    def _report(self, done: int) -> None:
+        """Call `on_progress`, and exchange results if it is time or a process wants to stop."""
+        stop = self._on_progress(done) is True
+        late = self._processes.first and time.monotonic() - self._saved_at > SECONDS
+        stop, late = self._processes.any(stop, late)
         if stop or late:
-            self._meet()
+            self._exchange()
         if stop:
             raise KeyboardInterrupt
 
-    def _meet(self) -> None:
-        """Put together what all have done, and save it."""
-        met, own = self._both
+    def _exchange(self) -> None:
+        """Add up what all processes have done, and save it."""
+        together, own = self._progress
         total = own.survey
-        if self._ranks.size > 1:
-            total = met.survey
-            for text in self._ranks.gathered(json.dumps(to_json(own.survey))):
+        if self._processes.size > 1:
+            total = together.survey
+            for text in self._processes.gather(json.dumps(to_json(own.survey))):
                 total = total + from_json(json.loads(text))
-        self._both = self._after(replace(own, survey=total))
-        if self._ranks.first:
-            self._keeper.save(self._both[0])
-        self._saved = time.monotonic()
+        self._progress = self._progress_after_exchange(replace(own, survey=total))
+        if self._processes.first:
+            self._state_file.save(self._progress[0])
+        self._saved_at = time.monotonic()
 
-    def _after(self, met: State) -> tuple[State, State]:
-        """A meeting, and what this process goes on with: nothing, or alone, with all of it.
+    def _progress_after_exchange(self, together: State) -> tuple[State, State]:
+        """The exchanged state, and the one that this process continues from.
 
-        One process adds group after group, so that an interruption changes no digit.
+        One of several processes starts from nothing. A single process goes on adding to the whole,
+        group after group, so that an interruption changes no digit.
         """
-        return met, met if self._ranks.size == 1 else replace(met, survey=self._nothing)
+        alone = self._processes.size == 1
+        return together, together if alone else replace(together, survey=self._empty)
 
-    def _begun(self) -> State:
-        """What was done before, as the first process finds it."""
-        own = self._keeper.load() if self._ranks.first else None
+    def _load_state(self) -> State:
+        """What was done before, as the first process reads it from the file."""
+        own = self._state_file.load() if self._processes.first else None
         text = json.dumps(None if own is None else own.to_json())
-        found = json.loads(self._ranks.gathered(text)[0])
-        return State(self._nothing) if found is None else State.from_json(found)
+        loaded = json.loads(self._processes.gather(text)[0])
+        return State(self._empty) if loaded is None else State.from_json(loaded)
 
 
 def _portions(texts: Iterable[Text]) -> Iterator[list[Text]]:

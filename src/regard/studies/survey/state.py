@@ -1,4 +1,4 @@
-"""How far a survey has come, on disk: whole or not at all, and only for what it was begun with."""
+"""The saved state of a survey: how far it has come, with which model, settings and texts."""
 
 import hashlib
 import json
@@ -16,14 +16,15 @@ from regard.studies.survey.files import from_json, to_json
 from regard.studies.survey.table import Survey
 
 FORMAT = "regard survey state 1"
-_SAMPLE = 1024  # numbers of each parameter that tell a model from another
+_SAMPLE = 1024  # numbers of each parameter that go into a model's fingerprint
 
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """What is done: the texts before the portion at hand, and so many groups of this one.
+    """What is done: all texts before the current portion, and the first groups of that portion.
 
-    `digest` is of all texts that were read, those of the portion at hand included.
+    `before` counts the texts of earlier portions, `groups` the finished groups of the current one.
+    `digest` is a hash of all texts that were read, including the current portion.
     """
 
     survey: Survey
@@ -36,31 +37,32 @@ class State:
         return vars(self) | {"survey": to_json(self.survey)}
 
     @classmethod
-    def from_json(cls, found: Mapping[str, Any]) -> "State":
-        """The state of what `to_json` gave."""
-        survey = from_json(found["survey"])
-        return cls(survey, found["before"], found["groups"], found["digest"])
+    def from_json(cls, record: Mapping[str, Any]) -> "State":
+        """The state that `to_json` turned into JSON types."""
+        survey = from_json(record["survey"])
+        return cls(survey, record["before"], record["groups"], record["digest"])
 
 
 @dataclass(frozen=True)
-class Keeper:
-    """Saves states to a file and finds them again; None keeps nothing.
+class StateFile:
+    """Saves states to a file and loads them; without a path nothing is saved.
 
-    `begun` says what the survey is of: a state of anything else is refused.
+    `begun` has the model's fingerprint and the settings that the survey was begun with: a state
+    with other ones is refused.
     """
 
     path: Path | None
     begun: Mapping[str, Any] = field(default_factory=dict)
 
     def load(self) -> State | None:
-        """The state of the file, if it is there."""
+        """The state in the file, None if there is no file."""
         if self.path is None or not self.path.exists():
             return None
         try:
-            found = json.loads(self.path.read_text(encoding="utf-8"))
-            if found["format"] != FORMAT:
-                raise ValueError(f"its format is {found['format']!r}")
-            state, begun = State.from_json(found["state"]), found["begun"]
+            record = json.loads(self.path.read_text(encoding="utf-8"))
+            if record["format"] != FORMAT:
+                raise ValueError(f"its format is {record['format']!r}")
+            state, begun = State.from_json(record["state"]), record["begun"]
         except (OSError, KeyError, TypeError, ValueError) as error:
             raise FileError(
                 f"{self.path} is no state of a survey ({error}); remove it to begin anew"
@@ -77,13 +79,13 @@ class Keeper:
         """Write the state, whole or not at all."""
         if self.path is None:
             return
-        found = {"format": FORMAT, "begun": dict(self.begun), "state": state.to_json()}
+        record = {"format": FORMAT, "begun": dict(self.begun), "state": state.to_json()}
         with atomic_file(self.path) as temporary:
-            temporary.write_text(json.dumps(found, ensure_ascii=False), encoding="utf-8")
+            temporary.write_text(json.dumps(record, ensure_ascii=False), encoding="utf-8")
 
     @property
     def refusal(self) -> FileError:
-        """What is said of a corpus that is not the one that was begun with."""
+        """The error for a corpus that is not the one that the survey was begun with."""
         return FileError(
             f"the survey of {self.path} was begun with other texts; give the same corpus, or "
             "remove the file to begin anew"
@@ -91,20 +93,21 @@ class Keeper:
 
 
 def fingerprint(model: nn.Module) -> str:
-    """A name for a model by its class, its parameters' shapes, and some of their numbers."""
-    found = hashlib.sha256(type(model).__name__.encode())
-    for name, each in model.named_parameters():
-        found.update(f"{name} {tuple(each.shape)} {each.dtype}".encode())
-        numbers = each.detach().flatten()
-        some = numbers[:: max(1, len(numbers) // _SAMPLE)][:_SAMPLE]
-        found.update(some.to("cpu", torch.float32).numpy().tobytes())
-    return found.hexdigest()[:16]
+    """A hash of a model's class, of its parameters' shapes, and of some of their numbers."""
+    digest = hashlib.sha256(type(model).__name__.encode())
+    for name, parameter in model.named_parameters():
+        digest.update(f"{name} {tuple(parameter.shape)} {parameter.dtype}".encode())
+        numbers = parameter.detach().flatten()
+        sample = numbers[:: max(1, len(numbers) // _SAMPLE)][:_SAMPLE]
+        digest.update(sample.to("cpu", torch.float32).numpy().tobytes())
+    return digest.hexdigest()[:16]
 
 
-def digested(texts: Iterable[Any], before: str = "") -> str:
-    """A name for texts that come after others."""
-    found = hashlib.sha256(before.encode())
+def text_digest(texts: Iterable[Any], before: str = "") -> str:
+    """A hash of texts, and of the texts before them, whose hash is `before`."""
+    digest = hashlib.sha256(before.encode())
     for text in texts:
         parts = (text,) if isinstance(text, str) else text
-        found.update("".join(f"{len(part)}:{part}" for part in parts).encode(errors="replace"))
-    return found.hexdigest()
+        # lengths keep ("ab", "c") and ("a", "bc") apart
+        digest.update("".join(f"{len(part)}:{part}" for part in parts).encode(errors="replace"))
+    return digest.hexdigest()

@@ -1,4 +1,4 @@
-"""A survey: what every head of a model does over many examples, as one value that merges."""
+"""`Survey`: the numbers of every head over many examples, as one value; two surveys add up."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,20 +10,21 @@ import torch
 from regard.errors import InputError
 from regard.tracing.statistics.collect import Tally
 from regard.tracing.statistics.moments import Moments
+from regard.types.tables import data_frame
 
-SPREAD = "_sd"  # what a column of spreads ends with
-COUNT = "_n"  # and one of how many examples have the number, where it is not all of them
-_PLACE = ("site", "kind", "head", "examples", "rows")
+SPREAD = "_sd"  # the suffix of a column of standard deviations
+COUNT = "_n"  # the suffix of a column of how many examples have the number, if not all of them do
+_HEAD_COLUMNS = ("site", "kind", "head", "examples", "rows")
 
 
 @dataclass(frozen=True, eq=False)
 class Survey:
-    """Means and spreads of each measure for each head, over examples.
+    """The mean and standard deviation of each measure for each head, over examples.
 
-    An example's number is the mean over its rows, as `measures.head_numbers` has it, and each
-    example counts once, whatever its length; the spread is the standard deviation over examples.
-    `cut` examples were longer than the model reads; `gaps` are sites that attend and cannot be
-    mapped. Surveys of the parts of a corpus add up to that of the whole.
+    An example's number is the mean over its rows, as in `measures.head_numbers`, and each example
+    counts once, whatever its length. `cut` is the number of examples that were longer than the
+    model can read; `gaps` has the sites whose attention could not be captured, with the reason.
+    Surveys of the parts of a corpus add up to the survey of the whole.
     """
 
     measures: tuple[str, ...]
@@ -53,31 +54,36 @@ class Survey:
     def columns(self) -> list[str]:
         """The names of the columns of `rows`."""
         both = [measure + end for measure in self.measures for end in ("", SPREAD)]
-        return [*_PLACE, *both, *(measure + COUNT for measure in self._sparse)]
+        return [*_HEAD_COLUMNS, *both, *(measure + COUNT for measure in self._sparse)]
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """A row for each head: where it is, how much was seen of it, means and spreads.
+        """A row for each head: its site, how many examples and rows it had, means and deviations.
 
-        None is what none can say. A measure that only some examples have, as the evenness of
-        texts of one token, also tells how many.
+        None marks a number that no example has. A measure that only some examples have, as texts of
+        one token have no evenness, also has a column with their number.
         """
         sparse = self._sparse
         return [
             row | {name + COUNT: count for name, count in counts.items() if name in sparse}
             for site, each in self.sites.items()
-            for row, counts in _rows(self.measures, site, each)
+            for row, counts in _rows_of_site(self.measures, site, each)
         ]
 
     @property
     def _sparse(self) -> list[str]:
-        """The measures that some head knows of some examples and not of others."""
-        found = set[int]()
+        """The measures that some head has for some examples and not for others."""
+        numbers = set[int]()
         for each in self.sites.values():
             count = each.moments.count
             partly = ((count > 0) & (count < each.examples)).any(dim=1)
-            found |= {*partly.nonzero()[:, 0].tolist()}
-        return [self.measures[number] for number in sorted(found)]
+            numbers |= {*partly.nonzero()[:, 0].tolist()}
+        return [self.measures[number] for number in sorted(numbers)]
+
+    def to_pandas(self) -> Any:
+        """A pandas.DataFrame with one row per head, with the columns of `rows`."""
+        rows = self.rows
+        return data_frame({name: [row[name] for row in rows] for name in self.columns})
 
     def __repr__(self) -> str:
         heads = sum(each.moments.mean.shape[1] for each in self.sites.values())
@@ -87,44 +93,44 @@ class Survey:
         )
 
 
-def _rows(
+def _rows_of_site(
     measures: Sequence[str], site: str, each: Tally
 ) -> Iterator[tuple[dict[str, Any], dict[str, int]]]:
-    """Each head's row, and how many examples have each of its numbers."""
+    """The row of each head, and how many examples have each of its numbers."""
     moments = (each.moments.means, each.moments.spread, each.moments.count)
     for head, numbers in enumerate(zip(*(part.T.tolist() for part in moments), strict=True)):
         row: dict[str, Any] = {"site": site, "kind": each.kind, "head": head}
         row |= {"examples": each.examples, "rows": each.rows}
         counts = {}
         for name, mean, spread, count in zip(measures, *numbers, strict=True):
-            row[name], row[name + SPREAD] = _known(mean), _known(spread)
+            row[name], row[name + SPREAD] = _none_if_nan(mean), _none_if_nan(spread)
             counts[name] = int(count)
         yield row, counts
 
 
-def _known(number: float) -> float | None:
+def _none_if_nan(number: float) -> float | None:
     return None if math.isnan(number) else number
 
 
 def from_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> Survey:
-    """The survey that gave these rows, up to the last digits; what is in no row is gone."""
+    """The survey of a table's rows, up to the last digits; `cut` and `gaps` are in no row."""
     measures = tuple(name for name in columns if name + SPREAD in columns)
     by_site: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
         by_site.setdefault(row["site"], []).append(row)
-    sites = {site: _tally(measures, heads) for site, heads in by_site.items()}
+    sites = {site: _tally_of_site(measures, heads) for site, heads in by_site.items()}
     examples = max((each.examples for each in sites.values()), default=0)
     return Survey(measures, sites, examples)
 
 
-def _tally(measures: Sequence[str], heads: Sequence[Mapping[str, Any]]) -> Tally:
-    numbers = [[_moments(head, name) for head in heads] for name in measures]
+def _tally_of_site(measures: Sequence[str], heads: Sequence[Mapping[str, Any]]) -> Tally:
+    numbers = [[_moments_of(head, name) for head in heads] for name in measures]
     count, mean, squares = torch.tensor(numbers, dtype=torch.float64).unbind(dim=2)
     first = heads[0]
     return Tally(first["kind"], first["examples"], first["rows"], Moments(count, mean, squares))
 
 
-def _moments(row: Mapping[str, Any], name: str) -> tuple[float, float, float]:
+def _moments_of(row: Mapping[str, Any], name: str) -> tuple[float, float, float]:
     if row[name] is None:
         return 0, 0.0, 0.0
     count = row.get(name + COUNT, row["examples"])
