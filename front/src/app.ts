@@ -1,4 +1,4 @@
-/** The front end: a scene, the state that is looked at, and the elements around the picture. */
+/** The app: holds the scene and the state, draws the view of the state, and fills the elements around it. */
 import { colours } from "./colours";
 import { h, set } from "./dom";
 import { Findings } from "./findings";
@@ -10,14 +10,15 @@ import { requiredBlobs } from "./numbers/required-blobs";
 import { CannotDraw } from "./cannot-draw";
 import { Scene, type Blobs } from "./scene";
 import { Search } from "./search";
-import { fromHash, toHash, DEFAULT_STATE, type Language, type State, type Theme } from "./state";
+import { fromHash, toHash, DEFAULT_STATE, type Language, type State, type Theme, type ViewKind } from "./state";
 import style from "./style.css";
 import { say, setSentences, type Sentences } from "./text";
 import { Tooltip } from "./tooltip";
 import { Toolbar } from "./toolbar";
-import { valid, views } from "./valid-state";
+import { availableViews, validState } from "./valid-state";
 import { createView } from "./views/registry";
 
+/** The header of a page or widget: what Python sends as JSON. */
 export interface Header {
   scene: SceneHeader;
   state: Partial<State>;
@@ -25,21 +26,21 @@ export interface Header {
 }
 
 export interface Options {
-  /** Whether the address of the page says what is looked at. */
+  /** Keep the state in the address of the page, so that it can be linked. */
   links?: boolean;
-  /** Called when the reader looks at something else. */
+  /** Called after each change that the reader makes. */
   changed?: (state: State) => void;
-  /** Gives exact parts of long maps. */
-  ask?: RequestWindow;
+  /** Gets exact weights of a window of a long map. */
+  requestWindow?: RequestWindow;
 }
 
-const MOST_TITLE = 90;
+const LONGEST_TITLE = 90; // characters of each text
 
 export class App {
   readonly scene: Scene;
-  private readonly usual: State;
+  private readonly initial: State;
   private state: State;
-  private readonly drawings = new Map<State["view"], View>();
+  private readonly views = new Map<ViewKind, View>();
   private readonly tooltip = new Tooltip();
   private readonly toolbar = new Toolbar();
   private readonly nav = h("nav");
@@ -49,10 +50,10 @@ export class App {
   private readonly caption = h("figcaption", { "aria-live": "polite", dir: "auto" });
   private readonly help = h("dialog", { class: "help" });
   private readonly findings: Findings | null;
-  private readonly search = new Search(({ axis, place }) => this.found(axis, place));
+  private readonly search = new Search(({ axis, place }) => this.pinFound(axis, place));
   private readonly dark = window.matchMedia("(prefers-color-scheme: dark)");
-  private turn = 0;
-  private chrome = "";
+  private drawCount = 0; // an older drawing that finishes loading late must not replace a newer one
+  private chrome = ""; // language and theme that buttons and tabs were made for
 
   constructor(
     private readonly root: HTMLElement,
@@ -63,19 +64,19 @@ export class App {
     setSentences(header.words);
     this.scene = new Scene(header.scene, blobs);
     this.findings = header.scene.findings ? new Findings(header.scene.findings) : null;
-    this.usual = { ...DEFAULT_STATE, ...header.state };
-    this.state = options.links ? fromHash(location.hash, this.usual) : this.usual;
+    this.initial = { ...DEFAULT_STATE, ...header.state };
+    this.state = options.links ? fromHash(location.hash, this.initial) : this.initial;
     this.build();
     this.listen();
     void this.show();
   }
 
-  /** The text that was read, and what was produced from it, where a scene has no title. */
-  private text(trace: number): string {
+  /** The title of a scene that has none of its own: the source text and what was generated from it. */
+  private textOfTrace(trace: number): string {
     const sceneTrace = this.scene.trace(trace);
     const cross = sceneTrace.sites.find((site) => site.columns.stream !== site.rows.stream) ?? sceneTrace.sites[0]!;
     const streams = [...new Set([cross.columns.stream, cross.rows.stream])].map((name) => sceneTrace.streams.get(name)!);
-    const texts = streams.filter((stream) => stream.named).map((stream) => stream.beginning(MOST_TITLE));
+    const texts = streams.filter((stream) => stream.named).map((stream) => stream.beginning(LONGEST_TITLE));
     return texts.filter((text) => text).join(" → ") || "regard";
   }
 
@@ -95,20 +96,21 @@ export class App {
     keys.addEventListener("keydown", (event) => this.key(event as KeyboardEvent));
     this.dark.addEventListener("change", () => void this.show());
     if (this.options.links) {
-      window.addEventListener("hashchange", () => this.reread());
-      window.addEventListener("popstate", () => this.reread());
+      window.addEventListener("hashchange", () => this.readAddress());
+      window.addEventListener("popstate", () => this.readAddress());
     }
-    let wide: number | null = null; // to ask for it now would lay out a page that is not built yet
+    let wide: number | null = null; // asking for the width now would force the browser to lay out an unfinished page
     new ResizeObserver(() => {
       const before = wide;
       wide = this.root.clientWidth;
-      if (before !== null && before !== wide) this.drawings.get(this.state.view)?.resize?.();
+      if (before !== null && before !== wide) this.views.get(this.state.view)?.resize?.();
     }).observe(this.root);
     this.help.addEventListener("click", (event) => event.target === this.help && this.help.close());
   }
 
-  private reread(): void {
-    const state = fromHash(location.hash, this.usual);
+  /** Follow an address that was typed, or the back button. */
+  private readAddress(): void {
+    const state = fromHash(location.hash, this.initial);
     if (toHash(state) === toHash(this.state)) return;
     this.state = state;
     void this.show();
@@ -122,7 +124,7 @@ export class App {
     return this.state.theme ?? (this.dark.matches ? "dark" : "light");
   }
 
-  private props(state: State): ViewProps {
+  private propsFor(state: State): ViewProps {
     const { language, theme } = this;
     return {
       scene: this.scene,
@@ -131,17 +133,17 @@ export class App {
       theme,
       colours: colours(theme),
       tooltip: this.tooltip,
-      ask: this.options.ask ?? null,
+      requestWindow: this.options.requestWindow ?? null,
       change: (changes) => this.change(changes),
     };
   }
 
-  /** ViewProps at something else. */
+  /** Merge changes into the state, tell the address and the host, and draw. */
   change(changes: Partial<State>): void {
     const view = this.state.view;
-    this.state = valid(this.scene, { ...this.state, ...changes });
+    this.state = validState(this.scene, { ...this.state, ...changes });
     if (this.options.links) {
-      const hash = toHash(this.state, this.usual);
+      const hash = toHash(this.state, this.initial);
       const address = hash === "#" ? location.pathname + location.search : hash;
       if (this.state.view !== view) history.pushState(null, "", address);
       else history.replaceState(null, "", address);
@@ -150,7 +152,7 @@ export class App {
     void this.show();
   }
 
-  /** ViewProps at what someone else says, without telling them. */
+  /** Show a state that the host sets; the host is not told again. */
   set(state: Partial<State>): void {
     const next = { ...DEFAULT_STATE, ...state };
     if (toHash(next) === toHash(this.state)) return;
@@ -158,58 +160,61 @@ export class App {
     void this.show();
   }
 
+  /** Draw the state, after loading the maps that it needs. */
   private async show(): Promise<void> {
-    const turn = ++this.turn;
-    this.state = valid(this.scene, this.state);
-    const props = this.props(this.state);
+    const drawCount = ++this.drawCount;
+    this.state = validState(this.scene, this.state);
+    const props = this.propsFor(this.state);
     this.showChrome(props);
     this.findings?.show(props);
     this.toolbar.show(props);
     const { view } = props.state;
-    const wanted = requiredBlobs(this.scene, props.state).filter((blob) => !this.scene.has(blob));
-    if (wanted.length || view === "heads") {
+    const missing = requiredBlobs(this.scene, props.state).filter((blob) => !this.scene.has(blob));
+    if (missing.length || view === "heads") {
+      // most maps are there within a frame or two; fading for them would only flicker
       const slow = setTimeout(() => this.stage.classList.add("waiting"), 120);
-      await this.scene.load(wanted);
+      await this.scene.load(missing);
       if (view === "heads") {
         await this.scene.loadThumbs(this.scene.trace(props.state.trace).sites);
       }
       clearTimeout(slow);
-      if (turn !== this.turn) return;
+      if (drawCount !== this.drawCount) return;
     }
     this.stage.classList.remove("waiting");
     this.draw(props);
     this.scene.tidy();
   }
 
+  /** Draw the view, or say why this state cannot be drawn. */
   private draw(props: ViewProps): void {
-    const { view } = props.state;
-    const drawing = this.drawings.get(view) ?? createView(view);
-    this.drawings.set(view, drawing);
-    if (this.stage.firstChild !== drawing.element) this.stage.replaceChildren(drawing.element);
+    const kind = props.state.view;
+    const view = this.views.get(kind) ?? createView(kind);
+    this.views.set(kind, view);
+    if (this.stage.firstChild !== view.element) this.stage.replaceChildren(view.element);
     this.tooltip.hide();
     try {
-      this.caption.textContent = this.drawn(drawing, props);
-      this.toolbar.show(props, drawing.threshold);
+      this.caption.textContent = this.drawOrUnpin(view, props);
+      this.toolbar.show(props, view.threshold);
     } catch (error) {
       if (!(error instanceof CannotDraw)) throw error;
       this.stage.replaceChildren(h("p", { class: "refusal", role: "alert" }, [say(error.key, props.language)]));
       this.caption.textContent = "";
     }
     if (!this.root.dataset["ready"]) performance.mark("regard:first-picture");
-    this.root.dataset["ready"] = String(this.turn);
+    this.root.dataset["ready"] = String(this.drawCount);
   }
 
-  /** A pinned token that is hidden now is not shown as pinned. */
-  private drawn(drawing: View, props: ViewProps): string {
+  /** Draw; if the pinned token is hidden now, draw without a pinned token. */
+  private drawOrUnpin(view: View, props: ViewProps): string {
     try {
-      return drawing.show(props);
+      return view.show(props);
     } catch (error) {
       if (!(error instanceof CannotDraw) || error.key !== "refuse.place") throw error;
-      return drawing.show({ ...props, state: { ...props.state, place: null } });
+      return view.show({ ...props, state: { ...props.state, place: null } });
     }
   }
 
-  /** The parts around the picture that change with language, theme and view. */
+  /** Update title, tabs and buttons; they are made anew only when language or theme change. */
   private showChrome(props: ViewProps): void {
     const { language, theme, state } = props;
     set(this.root, "data-theme", theme);
@@ -218,7 +223,7 @@ export class App {
       document.documentElement.lang = language === "zh" ? "zh-Hans" : "en";
       document.documentElement.dataset["theme"] = theme;
     }
-    this.title.textContent = this.scene.header.title || this.text(state.trace);
+    this.title.textContent = this.scene.header.title || this.textOfTrace(state.trace);
     const chrome = [language, theme].join();
     if (chrome !== this.chrome) this.fillChrome(language, theme);
     this.chrome = chrome;
@@ -234,35 +239,36 @@ export class App {
     const other: Theme = theme === "dark" ? "light" : "dark";
     this.nav.setAttribute("aria-label", say("page.views", language));
     this.nav.replaceChildren(
-      ...views(this.scene).map((view) =>
+      ...availableViews(this.scene).map((view) =>
         h("button", { type: "button", "data-key": `view.${view}` }, [word(`view.${view}`)], { click: () => this.open(view) }),
       ),
     );
     this.tools.replaceChildren(
-      button("search", "/", word("control.search"), () => this.search.open(this.props(this.state))),
+      button("search", "/", word("control.search"), () => this.search.open(this.propsFor(this.state))),
       button("theme", theme === "dark" ? "☀" : "☾", `${word("control.theme")}: ${word(`theme.${other}`)}`, () => this.change({ theme: other })),
       button("language", language === "zh" ? "EN" : "中", word("control.language"), () => this.change({ language: language === "zh" ? "en" : "zh" })),
       button("help", "?", word("control.help"), () => this.openHelp()),
-      button("reset", "↺", word("control.reset"), () => this.change({ ...this.usual, language: this.state.language, theme: this.state.theme })),
+      button("reset", "↺", word("control.reset"), () => this.change({ ...this.initial, language: this.state.language, theme: this.state.theme })),
     );
   }
 
-  /** A view; one that compares begins with two different heads or sites. */
+  /** Open a tab. A comparison starts with two different heads, or sites, so that there is something to compare. */
   private open(view: State["view"]): void {
     const { scene, state } = this;
-    const two = scene.traces.length > 1 && !this.findings; // the texts of a report are not compared
+    const two = scene.traces.length > 1 && !this.findings; // a report shows several texts, which are not compared with one another
     if (view !== "compare" || state.other || two) return this.change({ view });
     const { trace } = state;
     const { sites } = scene.trace(trace);
     const site = scene.trace(trace).site(state.site);
     const head = state.head ?? (site.heads > 1 ? 0 : null);
-    const next = sites.find((each) => each !== site && each.rows.equals(site.rows) && each.columns.equals(site.columns));
+    const next = sites.find((other) => other !== site && other.rows.equals(site.rows) && other.columns.equals(site.columns));
     const other = site.heads > 1
       ? { trace, site: site.name, head: (head! + 1) % site.heads }
       : { trace, site: (next ?? site).name, head: null };
     this.change({ view, site: site.name, head, other });
   }
 
+  /** Open the list of keys and gestures: one item for each sentence. */
   private openHelp(): void {
     const { language } = this;
     const more = [say("help.more", language), ...(this.findings ? [say("help.findings", language)] : [])];
@@ -283,11 +289,11 @@ export class App {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     if (this.help.open || this.search.element.open) return;
     if (typing && event.key !== "Escape") return;
-    const changes = changesForKey(event.key, this.props(this.state), {
-      search: () => this.search.open(this.props(this.state)),
+    const changes = changesForKey(event.key, this.propsFor(this.state), {
+      search: () => this.search.open(this.propsFor(this.state)),
       help: () => this.openHelp(),
       close: () => this.tooltip.hide(),
-      views: () => views(this.scene),
+      views: () => availableViews(this.scene),
     });
     if (changes === null) return;
     event.preventDefault();
@@ -296,13 +302,14 @@ export class App {
     if (changes.finding !== undefined) this.findings?.reveal();
   }
 
-  private found(axis: "row" | "column", place: number): void {
+  /** Pin a token that was searched for, and bring it into sight once it is drawn. */
+  private pinFound(axis: "row" | "column", place: number): void {
     const { view } = this.state;
     this.change({ axis, place, view: view === "heads" ? "heatmap" : view });
-    const { turn } = this;
+    const { drawCount } = this;
     const reveal = (): void => {
-      if (this.root.dataset["ready"] === String(turn)) this.drawings.get(this.state.view)?.reveal?.(axis, place);
-      else if (turn === this.turn) setTimeout(reveal, 30);
+      if (this.root.dataset["ready"] === String(drawCount)) this.views.get(this.state.view)?.reveal?.(axis, place);
+      else if (drawCount === this.drawCount) setTimeout(reveal, 30);
     };
     reveal();
   }

@@ -1,4 +1,4 @@
-/** A picture that cannot be drawn, said with a key of the front end's phrases. */
+/** Thrown when a view cannot draw a state; `key` names the sentence that tells the reader why (text/page.json, "refuse.*"). */
 export class CannotDraw extends Error {
   constructor(readonly key: string) {
     super(key);

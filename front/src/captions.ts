@@ -1,4 +1,4 @@
-/** Sentences that say what a picture shows and what was done to its numbers, in two languages. */
+/** Captions: the sentences that say what a picture shows and what was done to its numbers. */
 import type { Site } from "./scene";
 import type { Language, LabelName, State } from "./state";
 import { isSentence, say, type Values } from "./text";
@@ -13,23 +13,23 @@ export function joinSentences(language: Language | null, parts: Sentence[]): str
   return parts.map(([key, values]) => say(key, language, values)).join(JOINS[language ?? "en"]);
 }
 
-/** What a check is called in a badge; one that has no name of its own, as it is. */
+/** The short name of a check in a badge; a check of the user's own has none, and is shown as it is. */
 export function checkName(language: Language, check: string): string {
   const key = `check.${check}`;
   return isSentence(key) ? say(key, language) : check;
 }
 
-/** A weight as it is shown: no digit more than its code can hold. */
+/** A weight as text, with no more digits than the code of a blob preserves; smaller ones than 0.1% only say so. */
 export function percent(weight: number): string {
   const size = Math.abs(weight);
   if (size === 0) return "0%";
   const sign = weight < 0 ? "\u2212" : "";
   if (size < 0.001) return `${sign}< 0.1%`;
-  return `${sign}${rounded(100 * size, size < 0.01 ? 2 : 1)}%`;
+  return `${sign}${roundHalfEven(100 * size, size < 0.01 ? 2 : 1)}%`;
 }
 
-/** Digits after the point, halves to even, as Python writes them. */
-function rounded(value: number, digits: number): string {
+/** A number with some digits after the point. Halves are rounded to even, as Python does and toFixed does not. */
+function roundHalfEven(value: number, digits: number): string {
   const factor = 10 ** digits;
   const half = value * factor * 2;
   const isHalf = Number.isInteger(half) && half % 2 === 1 && half / factor / 2 === value;
@@ -38,12 +38,12 @@ function rounded(value: number, digits: number): string {
   return ((below % 2 === 0 ? below : below + 1) / factor).toFixed(digits);
 }
 
-/** Whether a number has few binary digits, so that it can lie in the middle at all. */
+/** Whether a number is a multiple of 1/8: only then can it lie exactly between two decimals of one digit. */
 function isExact(value: number): boolean {
   return Number.isInteger(value * 8);
 }
 
-/** Which site and head a picture is of; a head is called by its number in the model. */
+/** The sentence that names the site and head of a map; a head has its number in the model, which may differ from its index. */
 export function siteSentence(site: Site, head: number | null): Sentence {
   const single = head === null && site.heads === 1;
   if (site.kind === "aggregate" || single) return ["caption.aggregate", { site: site.name }];
@@ -51,27 +51,27 @@ export function siteSentence(site: Site, head: number | null): Sentence {
   return ["caption.head", { site: site.name, head: site.number(head) }];
 }
 
-/** Whether rows are called by what was read or by what was produced. */
+/** Whether rows are labelled with input or output tokens: as the reader chose, else with output tokens where they are known. */
 export function rowLabelSource(site: Site, state: State): LabelName {
   return site.produced === null ? "read" : (state.label ?? "produced");
 }
 
-/** What was done to the weights of a map before it was coloured. */
+/** Sentences that say what was done to the weights: cells, labels of rows, hidden tokens, grouping. */
 export function processingSentences(site: Site, state: State): Sentence[] {
-  const mended: Sentence[] = site.header.mended ? [["caption.mended"]] : [];
+  const repaired: Sentence[] = site.header.mended ? [["caption.mended"]] : [];
   if (site.long) {
     const [rows, columns] = site.header.cells;
-    return [...mended, ["caption.cells", { rows, columns }]];
+    return [...repaired, ["caption.cells", { rows, columns }]];
   }
-  const said: Sentence[] = [...mended, [`caption.rows.${rowLabelSource(site, state)}`]];
+  const sentences: Sentence[] = [...repaired, [`caption.rows.${rowLabelSource(site, state)}`]];
   if (state.hide.length) {
-    said.push([`caption.hide.${state.hide.length === 1 ? state.hide[0] : "both"}`]);
+    sentences.push([`caption.hide.${state.hide.length === 1 ? state.hide[0] : "both"}`]);
   }
-  if (state.unit !== "piece") said.push([`caption.unit.${state.unit}`]);
-  return said;
+  if (state.unit !== "piece") sentences.push([`caption.unit.${state.unit}`]);
+  return sentences;
 }
 
-/** How weights became colours. */
+/** The sentence that explains the colour scale. */
 export function scaleSentence(state: State, largest: number): Sentence {
   return [`caption.scale.${state.scale}`, { largest: percent(largest) }];
 }

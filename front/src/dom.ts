@@ -1,9 +1,10 @@
-/** Elements made from data: what is given is text, never markup. */
+/** Elements and canvases. Children that are strings become text nodes, never markup: tokens are untrusted. */
 
 type Child = Node | string | null;
 type Attributes = Record<string, string | number | boolean | null>;
 type Handlers = { [Name in keyof HTMLElementEventMap]?: (event: HTMLElementEventMap[Name]) => void };
 
+/** An element with attributes, children and event handlers. */
 export function h<Tag extends keyof HTMLElementTagNameMap>(
   tag: Tag,
   attributes: Attributes = {},
@@ -19,12 +20,13 @@ export function h<Tag extends keyof HTMLElementTagNameMap>(
   return element;
 }
 
+/** Set an attribute; null and false remove it, true sets it without a value. */
 export function set(element: Element, name: string, value: string | number | boolean | null): void {
   if (value === null || value === false) element.removeAttribute(name);
   else element.setAttribute(name, value === true ? "" : String(value));
 }
 
-/** The context of a canvas that is sharp on this screen. */
+/** Give a canvas this size in CSS pixels, sharp on this screen, and return its context, cleared. */
 export function resizeCanvas(canvas: HTMLCanvasElement, width: number, height: number): CanvasRenderingContext2D {
   const density = Math.min(3, window.devicePixelRatio || 1);
   const [wide, high] = [Math.round(width * density), Math.round(height * density)];

@@ -1,4 +1,4 @@
-/** The findings of a report: a list beside the picture; a click opens the picture of one. */
+/** The list of findings in a report; a click on one opens the view that shows it. */
 import { checkName, joinSentences, siteSentence } from "./captions";
 import { h, set } from "./dom";
 import type { FindingHeader, SayingHeader, Severity } from "./scene-header";
@@ -8,16 +8,16 @@ import type { Language, State } from "./state";
 import { say } from "./text";
 
 export const SEVERITIES: readonly Severity[] = ["bug", "warning", "observation"];
-// shapes, so that nobody needs the colours
+// shapes as well as colours, for readers who cannot tell the colours apart
 export const SIGNS: Record<Severity, string> = { bug: "■", warning: "▲", observation: "○" };
 
-/** What is said of a finding in a language, or in the first one that it has. */
+/** The text of a finding in a language, or in the first language that it has. */
 export function textIn(finding: FindingHeader, language: Language): SayingHeader {
   return finding.said[language] ?? Object.values(finding.said)[0]!;
 }
 
-/** The changes that open a finding with its picture (FORMAT.md, section 6). */
-export function opened(scene: Scene, index: number): Partial<State> {
+/** The changes of the state that open a finding and the view that shows it (FORMAT.md, section 1.5). */
+export function openFinding(scene: Scene, index: number): Partial<State> {
   const { drawing, trace } = scene.header.findings![index]!;
   if (!drawing) return { finding: index };
   const byColumn = drawing.columns.length > 0 && drawing.rows.length === 0;
@@ -39,13 +39,13 @@ export function opened(scene: Scene, index: number): Partial<State> {
   };
 }
 
-/** The finding after or before the open one, opened. */
+/** The changes that open the finding `by` places after the open one; none at the ends of the list. */
 export function stepFinding(props: ViewProps, by: number): Partial<State> {
   const count = props.scene.header.findings?.length ?? 0;
   if (!count) return {};
   const { finding } = props.state;
   const next = finding === null ? (by > 0 ? 0 : count - 1) : finding + by;
-  return next < 0 || next >= count ? {} : opened(props.scene, next);
+  return next < 0 || next >= count ? {} : openFinding(props.scene, next);
 }
 
 export class Findings {
@@ -68,27 +68,27 @@ export class Findings {
     });
   }
 
-  /** Bring the open finding to where it is seen. */
+  /** Scroll the open finding into sight. */
   reveal(): void {
     const { finding } = this.props.state;
     if (finding !== null) this.items[finding]?.item.scrollIntoView({ block: "nearest" });
   }
 
-  private word(key: string, values: Record<string, string> = {}): string {
+  private say(key: string, values: Record<string, string> = {}): string {
     return say(key, this.props.language, values);
   }
 
   private fill(): void {
     const counts = SEVERITIES.flatMap((severity) => {
-      const count = this.findings.filter((each) => each.severity === severity).length;
+      const count = this.findings.filter((finding) => finding.severity === severity).length;
       if (!count) return [];
-      return [h("li", { class: severity }, [sign(severity), `${this.word(`report.${severity}`)} ${count}`])];
+      return [h("li", { class: severity }, [sign(severity), `${this.say(`report.${severity}`)} ${count}`])];
     });
-    const title = h("h2", {}, [this.word("report.title")]);
+    const title = h("h2", {}, [this.say("report.title")]);
     this.items = this.findings.map((finding, index) => this.item(finding, index));
     const list = h("ol", { class: "list" }, this.items.map(({ item }) => item));
-    const none = h("p", { class: "hint" }, [this.word("report.none")]);
-    set(this.element, "aria-label", this.word("report.title"));
+    const none = h("p", { class: "hint" }, [this.say("report.none")]);
+    set(this.element, "aria-label", this.say("report.title"));
     this.element.replaceChildren(
       h("div", { class: "sum" }, [title, h("ul", {}, counts)]),
       this.findings.length ? list : none,
@@ -98,7 +98,7 @@ export class Findings {
   private item(finding: FindingHeader, index: number): (typeof this.items)[number] {
     const { severity } = finding;
     const said = textIn(finding, this.props.language);
-    const head = h("span", { class: "severity" }, [sign(severity), this.word(`severity.${severity}`)]);
+    const head = h("span", { class: "severity" }, [sign(severity), this.say(`severity.${severity}`)]);
     const sentence = h("span", { class: "sentence", dir: "auto" }, [said.sentence]);
     const button = h("button", { type: "button", "data-key": `finding.${index}` }, [head, sentence], {
       click: () => this.click(index),
@@ -108,19 +108,20 @@ export class Findings {
     return { item, button, detail };
   }
 
+  /** Open a finding, or close the open one; on a narrow screen the picture is below the list, and is scrolled to. */
   private click(index: number): void {
-    const again = this.props.state.finding === index;
-    this.props.change(again ? { finding: null } : opened(this.props.scene, index));
+    const isOpen = this.props.state.finding === index;
+    this.props.change(isOpen ? { finding: null } : openFinding(this.props.scene, index));
     const work = this.element.nextElementSibling!;
     const below = work.getBoundingClientRect().top >= this.element.getBoundingClientRect().bottom;
-    if (!again && below && this.findings[index]!.drawing) work.scrollIntoView();
+    if (!isOpen && below && this.findings[index]!.drawing) work.scrollIntoView();
   }
 
   private detail(finding: FindingHeader, said: SayingHeader): HTMLElement[] {
     const part = (key: string, text: string): HTMLElement[] =>
-      text ? [h("h3", {}, [this.word(key)]), h("p", { dir: "auto" }, [text])] : [];
+      text ? [h("h3", {}, [this.say(key)]), h("p", { dir: "auto" }, [text])] : [];
     const call = finding.call
-      ? [h("h3", {}, [this.word("finding.call")]), h("pre", { tabindex: 0, title: say("hint.copy", this.props.language) }, [h("code", {}, [finding.call])])]
+      ? [h("h3", {}, [this.say("finding.call")]), h("pre", { tabindex: 0, title: say("hint.copy", this.props.language) }, [h("code", {}, [finding.call])])]
       : [];
     return [
       ...part("finding.meaning", said.meaning),
@@ -130,7 +131,7 @@ export class Findings {
     ];
   }
 
-  /** Where it was found, by which check, with its number and limit. */
+  /** One line: site and head, check, value and limit. */
   private facts(finding: FindingHeader): string {
     const { scene, language } = this.props;
     const sceneTrace = scene.trace(finding.trace);
@@ -139,10 +140,10 @@ export class Findings {
       site && finding.head !== null
         ? joinSentences(language, [siteSentence(site, finding.head)]).replace(/[.。]$/, "")
         : finding.site;
-    const alone = finding.severity === "observation" && finding.limit === 0; // some have no limit
-    const both = { value: shown(finding.value), limit: shown(finding.limit) };
-    const value = alone ? both.value : this.word("finding.value", both);
-    return [place, checkName(language, finding.check), value].filter((each) => each !== null).join(" · ");
+    const withoutLimit = finding.severity === "observation" && finding.limit === 0; // summaries have no limit
+    const values = { value: threeDigits(finding.value), limit: threeDigits(finding.limit) };
+    const value = withoutLimit ? values.value : this.say("finding.value", values);
+    return [place, checkName(language, finding.check), value].filter((part) => part !== null).join(" · ");
   }
 }
 
@@ -150,7 +151,7 @@ function sign(severity: Severity): HTMLElement {
   return h("span", { class: "sign", "aria-hidden": "true" }, [SIGNS[severity]]);
 }
 
-/** Three digits of a number; one that JSON does not have is none. */
-function shown(value: number | null): string {
+/** A number with three digits; JSON has no NaN and no infinity, which come as null. */
+function threeDigits(value: number | null): string {
   return value === null ? "—" : String(Number(value.toPrecision(3)));
 }

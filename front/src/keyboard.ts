@@ -1,4 +1,4 @@
-/** Keys: arrows through layers and heads, and one key for each thing that is often done. */
+/** The keyboard: arrows change layer and head, single letters change what is done most often. */
 import { rowLabelSource } from "./captions";
 import { stepFinding } from "./findings";
 import { KINDS } from "./generated/kinds";
@@ -8,6 +8,7 @@ import type { Site } from "./scene";
 import { CHOICES, HIDEABLE, type State } from "./state";
 import { unpinIfMoved } from "./views/heads";
 
+/** What keys can do besides changing the state. */
 export interface KeyActions {
   search(): void;
   help(): void;
@@ -15,34 +16,34 @@ export interface KeyActions {
   views(): readonly State["view"][];
 }
 
-/** What a key changes; null if it is none of ours. */
+/** The changes of the state that a key makes; null for a key that means nothing here. */
 export function changesForKey(key: string, props: ViewProps, actions: KeyActions): Partial<State> | null {
   const { state } = props;
   switch (key) {
     case "ArrowUp":
-      return layer(props, -1);
+      return moveLayer(props, -1);
     case "ArrowDown":
-      return layer(props, 1);
+      return moveLayer(props, 1);
     case "ArrowLeft":
-      return head(props, -1);
+      return moveHead(props, -1);
     case "ArrowRight":
-      return head(props, 1);
+      return moveHead(props, 1);
     case "[":
-      return step(props, -1);
+      return moveRow(props, -1);
     case "]":
-      return step(props, 1);
+      return moveRow(props, 1);
     case "n":
       return stepFinding(props, 1);
     case "p":
       return stepFinding(props, -1);
     case "u":
-      return { unit: after(CHOICES.unit, state.unit) };
+      return { unit: nextOf(CHOICES.unit, state.unit) };
     case "c":
-      return { scale: after(CHOICES.scale, state.scale) };
+      return { scale: nextOf(CHOICES.scale, state.scale) };
     case "h":
-      return { hide: HIDEABLE.filter((each) => (each === "first") !== state.hide.includes(each)) };
+      return { hide: HIDEABLE.filter((name) => (name === "first") !== state.hide.includes(name)) };
     case "s":
-      return { hide: HIDEABLE.filter((each) => (each === "special") !== state.hide.includes(each)) };
+      return { hide: HIDEABLE.filter((name) => (name === "special") !== state.hide.includes(name)) };
     case "/":
       actions.search();
       return {};
@@ -59,15 +60,17 @@ export function changesForKey(key: string, props: ViewProps, actions: KeyActions
 
 /** The view that a digit opens, if this scene has something for it. */
 function viewOfKey(key: string, actions: KeyActions): Partial<State> | null {
-  const kind = KINDS.find((each) => each.key === key);
+  const kind = KINDS.find((candidate) => candidate.key === key);
   return kind && actions.views().includes(kind.name) ? { view: kind.name } : null;
 }
 
-function after<Value>(values: readonly Value[], value: Value): Value {
+/** The value after this one in the list; the first after the last. */
+function nextOf<Value>(values: readonly Value[], value: Value): Value {
   return values[(values.indexOf(value) + 1) % values.length]!;
 }
 
-function layer(props: ViewProps, step: number): Partial<State> {
+/** The site before or after, with the same head if it has that many. */
+function moveLayer(props: ViewProps, step: number): Partial<State> {
   const { sites } = props.scene.trace(props.state.trace);
   const now = props.scene.trace(props.state.trace).site(props.state.site);
   const index = Math.min(sites.length - 1, Math.max(0, sites.indexOf(now) + step));
@@ -76,16 +79,16 @@ function layer(props: ViewProps, step: number): Partial<State> {
   return { site: site.name, head: head !== null && head < site.heads ? head : null, ...unpinIfMoved(props, site) };
 }
 
-/** Heads in a round, with the mean between the last and the first. */
-function head(props: ViewProps, step: number): Partial<State> {
+/** The head before or after; after the last comes the mean over heads, then the first again. */
+function moveHead(props: ViewProps, step: number): Partial<State> {
   const { heads } = props.scene.trace(props.state.trace).site(props.state.site);
   const now = props.state.head ?? heads;
   const next = (now + step + heads + 1) % (heads + 1);
   return { head: next === heads ? null : next };
 }
 
-/** The next row, by what rows are called now. */
-function step(props: ViewProps, by: number): Partial<State> {
+/** Pin the row before or after, counted in the tokens, words or sentences that rows are grouped by. */
+function moveRow(props: ViewProps, by: number): Partial<State> {
   const { scene, state } = props;
   const sceneTrace = scene.trace(state.trace);
   const site = sceneTrace.site(state.site);

@@ -1,9 +1,10 @@
-/** What the colours mean. */
+/** The colour bar below a picture, with the weights at its ends. */
 import { percent } from "./captions";
 import { h } from "./dom";
 import type { ViewProps } from "./view";
 import { say } from "./text";
 
+/** A colour bar from 0 to `largest`, or from -largest to largest if `signed`; `own` replaces the usual colours. */
 export function legend(props: ViewProps, largest: number, signed = false, own?: Uint32Array): HTMLElement {
   const canvas = h("canvas", { width: 257, height: 1, "aria-hidden": "true" });
   const image = new ImageData(257, 1);

@@ -1,11 +1,47 @@
-/** Where the front end begins: in a page by itself, in a notebook or the app by a call. */
+/**
+ * The entry of the page's code, and a map of it.
+ *
+ * Python (regard/views) packs traces into a scene: a JSON header that names tokens, sites and heads, and numbered blobs,
+ * one compressed map for each head of each site. This code shows a scene. FORMAT.md describes every byte of it.
+ *
+ *   header + blobs          decoding/page-blobs.ts cuts a blob out of the page's text, decoding/utf16.ts undoes the text
+ *        |                  encoding, decoding/inflate.ts the compression, decoding/map-blob.ts the code of the weights
+ *        v
+ *   Scene (scene.ts)        sites and token streams; decodes a map when it is first needed, forgets the oldest ones
+ *        |
+ *   State (state.ts)        which view of which site and head; lives in the address, so that a link opens the same picture
+ *        |
+ *        v
+ *   numbers/<kind>.ts       what a view shows, as plain numbers and a caption: no DOM, and the same results as
+ *        |                  regard/views/kinds/<kind>/numbers.py; both read the examples of tests/views/vectors.json
+ *        v
+ *   views/<kind>.ts         draws the numbers on a canvas or as elements, and turns clicks into changes of the state
+ *
+ * app.ts runs this circle: a change of the state -> load the maps that it needs -> numbers -> draw -> wait for the next
+ * change. Around the picture stand the tabs and buttons (app.ts), the controls (toolbar.ts), the keyboard (keyboard.ts),
+ * the search for a token (search.ts) and, in a report, the list of findings (findings.ts).
+ *
+ * An example: a reader of a page of "I love you" presses 2 and clicks the row of 爱.
+ * 1. keyboard.ts turns "2" into { view: "heatmap" }. App.change merges it into the state, writes #view=heatmap into the
+ *    address and calls App.show.
+ * 2. requiredBlobs gives the blobs of the shown head, say [7]; Scene.load decodes blob 7 into a matrix of 4 x 4 weights.
+ * 3. heatmapNumbers leaves out hidden tokens, groups tokens into words if request to, and gives weights, a shade from 0 to 1
+ *    for each weight, labels and the caption "decoder.layers.1.cross, head 0. ...".
+ * 4. HeatmapView paints the shades and lists the largest weights. The click calls props.change({ axis: "row", place: 1 }),
+ *    and the circle starts again: the row gets a frame, and "What 爱 attends to." shows love with 92%.
+ *
+ * New kinds of view are registered in Python (regard/views/kinds); generated/kinds.ts and views/registry.ts follow it.
+ * Sentences come from regard/text with the header (text.ts), colours from regard/views/colours.json (colours.ts).
+ *
+ * Three hosts start it: a page by itself (`start`), a notebook widget (`render`), and anything else by `mount`.
+ */
 import { App, type Header, type Options } from "./app";
 import type { RequestWindow } from "./view";
 import { pageBlobs } from "./decoding/page-blobs";
 import type { Blobs } from "./scene";
 import type { State } from "./state";
 
-/** Draw a scene into an element; the blobs stand one after the other, or are asked for one by one. */
+/** Show a scene in an element. The blobs are one array, in the order of the header, or a function that gets one by number. */
 export function mount(element: HTMLElement, header: Header, blobs: Uint8Array | Blobs, options: Options = {}): App {
   if (typeof blobs === "function") return new App(element, header, blobs, options);
   const starts = [0];
@@ -13,6 +49,7 @@ export function mount(element: HTMLElement, header: Header, blobs: Uint8Array | 
   return new App(element, header, (blob) => blobs.slice(starts[blob], starts[blob + 1]), options);
 }
 
+/** What anywidget gives to a widget: named values that Python shares, and messages. */
 interface Model {
   get(name: string): unknown;
   set(name: string, value: unknown): void;
@@ -21,33 +58,33 @@ interface Model {
   on(event: string, handler: (content: unknown, buffers: DataView[]) => void): void;
 }
 
-interface Answer {
+interface WindowReply {
   regard?: string;
   id?: number;
   error?: string;
 }
 
-/** Questions that a notebook's Python answers (FORMAT.md, section 10). */
-function asking(model: Model): RequestWindow {
+/** Requests for exact windows of long maps, answered by the Python of a notebook (FORMAT.md, section 10). */
+function windowRequests(model: Model): RequestWindow {
   let last = 0;
-  const waiting = new Map<number, { kept: (bytes: Uint8Array) => void; failed: (error: Error) => void }>();
+  const waiting = new Map<number, { resolve: (bytes: Uint8Array) => void; reject: (error: Error) => void }>();
   model.on("msg:custom", (content, buffers) => {
-    const { regard, id, error } = content as Answer;
-    const asked = regard === "window" ? waiting.get(id ?? -1) : undefined;
-    if (!asked) return;
+    const { regard, id, error } = content as WindowReply;
+    const request = regard === "window" ? waiting.get(id ?? -1) : undefined;
+    if (!request) return;
     waiting.delete(id!);
     const view = buffers[0];
-    if (error !== undefined || !view) asked.failed(new Error(error));
-    else asked.kept(new Uint8Array(view.buffer, view.byteOffset, view.byteLength));
+    if (error !== undefined || !view) request.reject(new Error(error));
+    else request.resolve(new Uint8Array(view.buffer, view.byteOffset, view.byteLength));
   });
   return (window) =>
-    new Promise((kept, failed) => {
-      waiting.set(++last, { kept, failed });
+    new Promise((resolve, reject) => {
+      waiting.set(++last, { resolve, reject });
       model.send({ regard: "window", id: last, ...window });
     });
 }
 
-/** A notebook's widget: `header` is JSON, `blobs` are bytes, and `state` goes both ways. */
+/** Show a notebook's widget: Python sends `header` (JSON) and `blobs` (bytes); `state` is kept equal on both sides. */
 export function render({ model, el }: { model: Model; el: HTMLElement }): void {
   const header = model.get("header") as Header;
   const view = model.get("blobs") as DataView;
@@ -58,10 +95,11 @@ export function render({ model, el }: { model: Model; el: HTMLElement }): void {
     model.save_changes();
   };
   const root = el.appendChild(document.createElement("div"));
-  const app = mount(root, { ...header, state }, bytes, { changed, ask: asking(model) });
+  const app = mount(root, { ...header, state }, bytes, { changed, requestWindow: windowRequests(model) });
   model.on("change:state", () => app.set(model.get("state") as Partial<State>));
 }
 
+/** Show the scene of the page that this script stands in; in a notebook there is none. */
 function start(): void {
   performance.mark("regard:start");
   const element = document.getElementById("regard-header");

@@ -1,4 +1,4 @@
-/** A map as numbers: rows x columns, row by row. */
+/** A matrix of weights, stored row by row. */
 export interface Matrix {
   rows: number;
   columns: number;
@@ -9,16 +9,17 @@ export function zeros(rows: number, columns: number): Matrix {
   return { rows, columns, data: new Float32Array(rows * columns) };
 }
 
+/** The largest value of a part of the data; 0 if none is positive. */
 export function largest(data: Float32Array, start = 0, stop = data.length): number {
-  let found = 0;
+  let result = 0;
   for (let index = start; index < stop; index++) {
     const value = data[index]!;
-    if (value > found) found = value;
+    if (value > result) result = value;
   }
-  return found;
+  return result;
 }
 
-/** The mean of maps of one shape, added up in double precision. */
+/** The mean of matrices of one shape, summed in double precision. */
 export function mean(matrices: Matrix[]): Matrix {
   const first = matrices[0]!;
   if (matrices.length === 1) return first;
@@ -26,9 +27,9 @@ export function mean(matrices: Matrix[]): Matrix {
   for (const { data } of matrices) {
     for (let index = 0; index < total.length; index++) total[index]! += data[index]!;
   }
-  const found = zeros(first.rows, first.columns);
+  const result = zeros(first.rows, first.columns);
   for (let index = 0; index < total.length; index++) {
-    found.data[index] = total[index]! / matrices.length;
+    result.data[index] = total[index]! / matrices.length;
   }
-  return found;
+  return result;
 }

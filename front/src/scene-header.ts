@@ -1,4 +1,6 @@
-/** The header of a scene as it travels (FORMAT.md, section 1). */
+/** The header of a scene as JSON: what Python writes (FORMAT.md, section 1 explains every field). */
+
+import type { ViewKind } from "./state";
 
 export interface StreamHeader {
   texts: string[];
@@ -57,9 +59,9 @@ export interface SayingHeader {
   remedy: string;
 }
 
-/** The picture of a finding: which view of which site, head and tokens. */
+/** The view that shows a finding: which site, head, rows and columns. */
 export interface DrawingHeader {
-  view: "heatmap" | "highlight" | "flow" | "heads";
+  view: ViewKind;
   site: string | null;
   head: number | null;
   rows: number[];
@@ -84,7 +86,7 @@ export interface SceneHeader {
   traces: TraceHeader[];
   alignments: Record<string, [number, number, number, number][]> | null;
   more: string | null;
-  /** What a report says; null in every other scene. */
+  /** The findings of a report; null in every other scene. */
   findings: FindingHeader[] | null;
   blobs: number[];
 }

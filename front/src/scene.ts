@@ -1,16 +1,17 @@
-/** The scene: streams, sites, and maps that are decoded when they are looked at. */
+/** The scene: traces with their sites and token streams, and maps that are decoded when they are first needed. */
 import { decode } from "./decoding/map-blob";
 import type { SceneHeader, SiteHeader, TraceHeader } from "./scene-header";
 import { inflate } from "./decoding/inflate";
 import { mean, type Matrix } from "./matrix";
 import { Axis, Stream } from "./token-streams";
 
-const HELD = 1 << 28; // bytes of maps that are kept when they have been looked at
-const PATIENCE = 200; // milliseconds of decoding between pauses
+const MAX_HELD = 1 << 28; // bytes of decoded maps that are kept
+const LONGEST_BLOCK = 200; // milliseconds of decoding before the browser gets a turn
 
-/** The bytes of a blob by its number; a page may still be reading them. */
+/** The bytes of a blob by its number; a promise where the page is still being parsed. */
 export type Blobs = (blob: number) => Uint8Array | Promise<Uint8Array>;
 
+/** One place of the model where attention was captured, with all of its heads. */
 export class Site {
   readonly rows: Axis;
   readonly columns: Axis;
@@ -34,12 +35,12 @@ export class Site {
     return this.header.heads;
   }
 
-  /** Whether only cells are held, not every weight. */
+  /** Whether the map is stored as means over cells, because it has too many weights. */
   get long(): boolean {
     return this.header.cells[0] !== 1 || this.header.cells[1] !== 1;
   }
 
-  /** A head's number in the model. */
+  /** The number of a head in the model; differs from its index where only some heads were kept. */
   number(head: number): number {
     return this.header.numbers?.[head] ?? head;
   }
@@ -49,6 +50,7 @@ export class Site {
   }
 }
 
+/** One trace of the scene: its token streams and sites. */
 export class SceneTrace {
   readonly name: string;
   readonly streams: Map<string, Stream>;
@@ -69,7 +71,7 @@ export class SceneTrace {
     return this.streams.get(axis.stream)!;
   }
 
-  /** The sites of one kind that props from the same rows at the same columns, in their order. */
+  /** The sites of the same kind with the same rows and columns: the layers of one stack, in their order. */
   alike(site: Site): Site[] {
     return this.sites.filter(
       (each) =>
@@ -82,7 +84,7 @@ export class Scene {
   readonly traces: SceneTrace[];
   private readonly held = new Map<number, Matrix>();
   private readonly means = new WeakMap<Site, Matrix>();
-  private readonly small = new Map<number, Uint8Array>();
+  private readonly thumbnails = new Map<number, Uint8Array>();
 
   constructor(
     readonly header: SceneHeader,
@@ -96,8 +98,8 @@ export class Scene {
   }
 
   /**
-   * Decode these maps, unless they are held already. What the page has read already is decoded
-   * before this returns, but for a pause now and then in which the reader is answered.
+   * Decode these maps, unless they are held already. Maps that the page has read already are decoded before this
+   * returns; a pause now and then lets the browser answer the reader.
    */
   async load(blobs: number[]): Promise<void> {
     let since = performance.now();
@@ -105,19 +107,19 @@ export class Scene {
       if (this.held.has(blob)) continue;
       const bytes = this.blobs(blob);
       this.held.set(blob, decode(inflate(bytes instanceof Promise ? await bytes : bytes)));
-      if (performance.now() - since > PATIENCE) {
+      if (performance.now() - since > LONGEST_BLOCK) {
         await new Promise((resolve) => setTimeout(resolve));
         since = performance.now();
       }
     }
   }
 
-  /** Let go of maps that were looked at longest ago; called between pictures only. */
+  /** Forget the maps that were used longest ago; called between pictures only, when no view holds one. */
   tidy(): void {
     let size = 0;
     for (const map of this.held.values()) size += map.data.byteLength;
     for (const [blob, map] of this.held) {
-      if (size <= HELD) break;
+      if (size <= MAX_HELD) break;
       this.held.delete(blob);
       size -= map.data.byteLength;
     }
@@ -127,11 +129,11 @@ export class Scene {
     return this.blobs(blob);
   }
 
-  /** A map that was loaded. */
+  /** A map that `load` has decoded. */
   loaded(blob: number): Matrix {
     const map = this.held.get(blob);
     if (!map) throw new Error(`blob ${blob} was not loaded`);
-    this.held.delete(blob); // the last one looked at stands last
+    this.held.delete(blob); // a Map keeps the order of insertion, so that the most recently used one is last
     this.held.set(blob, map);
     return map;
   }
@@ -140,37 +142,37 @@ export class Scene {
     return this.held.has(blob);
   }
 
-  /** The blobs of a head, or of all heads if it is null; none if their mean is known. */
+  /** The blobs of a head, or of all heads for their mean; none if the mean was computed before. */
   blobsOf(site: Site, head: number | null): number[] {
     if (head !== null) return [site.header.maps[head]!];
     return this.means.has(site) ? [] : site.header.maps;
   }
 
-  /** The weights of a head, or their mean over heads; of a long map, those of its cells. */
+  /** The weights of a head, or their mean over heads; of a long map, the means of its cells. */
   weights(site: Site, head: number | null): Matrix {
     if (head !== null) return this.loaded(site.header.maps[head]!);
-    let found = this.means.get(site);
-    if (!found) {
-      found = mean(site.header.maps.map((blob) => this.loaded(blob)));
-      this.means.set(site, found);
+    let average = this.means.get(site);
+    if (!average) {
+      average = mean(site.header.maps.map((blob) => this.loaded(blob)));
+      this.means.set(site, average);
     }
-    return found;
+    return average;
   }
 
-  /** Inflate the thumbnails of sites, unless they are held already. */
+  /** Decompress the thumbnails of sites, unless they are held already. */
   async loadThumbs(sites: Site[]): Promise<void> {
     for (const { header } of sites) {
       const { blob } = header.thumbs;
-      if (this.small.has(blob)) continue;
+      if (this.thumbnails.has(blob)) continue;
       const bytes = this.blobs(blob);
-      this.small.set(blob, inflate(bytes instanceof Promise ? await bytes : bytes));
+      this.thumbnails.set(blob, inflate(bytes instanceof Promise ? await bytes : bytes));
     }
   }
 
-  /** The levels of all thumbnails of a site, head by head, that were loaded. */
+  /** The levels of all thumbnails of a site, head by head, that `loadThumbs` has decompressed. */
   thumbsLoaded(site: Site): Uint8Array {
-    const found = this.small.get(site.header.thumbs.blob);
-    if (!found) throw new Error(`thumbnails of ${site.name} were not loaded`);
-    return found;
+    const levels = this.thumbnails.get(site.header.thumbs.blob);
+    if (!levels) throw new Error(`thumbnails of ${site.name} were not loaded`);
+    return levels;
   }
 }

@@ -1,7 +1,8 @@
-/** A stream of tokens as readers see it: plain texts, spaces, words and sentences. */
+/** Token streams (a text, the patches of an image ...) and the axes of maps, which select tokens of a stream. */
 import type { AxisHeader, StreamHeader } from "./scene-header";
 import type { Unit } from "./state";
 
+/** All tokens of one text or image, in their order. A place is the index of a token in its stream. */
 export class Stream {
   readonly texts: string[];
   readonly plain: string[];
@@ -21,50 +22,51 @@ export class Stream {
     return this.texts.length;
   }
 
+  /** Whether white space stands before the token in running text. */
   spaced(place: number): boolean {
     return this.header.spaced[place] === "1";
   }
 
-  /** For each place the number of the unit that it is in. */
+  /** For each token the number of the unit (token, word or sentence) that it belongs to. */
   units(unit: Unit): Int32Array {
-    const found = new Int32Array(this.length);
-    if (unit === "piece") return found.map((_, place) => place);
+    const numbers = new Int32Array(this.length);
+    if (unit === "piece") return numbers.map((_, place) => place);
     let number = 0;
     const starts = unit === "word" ? this.header.words : this.header.sentences;
     for (let place = 0; place < this.length; place++) {
       while (number < starts.length && starts[number]! <= place) number++;
-      found[place] = number;
+      numbers[place] = number;
     }
-    return found;
+    return numbers;
   }
 
   /** The running text of tokens from start to stop. */
   text(start: number, stop: number): string {
-    let found = "";
+    let text = "";
     for (let place = start; place < stop; place++) {
-      found += (this.spaced(place) ? " " : "") + this.plain[place]!;
+      text += (this.spaced(place) ? " " : "") + this.plain[place]!;
     }
-    return found.trim();
+    return text.trim();
   }
 
   /** The beginning of the text without special tokens. */
   beginning(most: number): string {
-    let found = "";
-    for (let place = 0; place < this.length && found.length <= most; place++) {
-      if (!this.special.has(place)) found += (this.spaced(place) ? " " : "") + this.plain[place]!;
+    let text = "";
+    for (let place = 0; place < this.length && text.length <= most; place++) {
+      if (!this.special.has(place)) text += (this.spaced(place) ? " " : "") + this.plain[place]!;
     }
-    found = found.trim();
-    return found.length > most ? `${found.slice(0, most - 1)}…` : found;
+    text = text.trim();
+    return text.length > most ? `${text.slice(0, most - 1)}…` : text;
   }
 
-  /** What a unit is called: a piece as it is spelled, a word joined, a sentence as text. */
+  /** The text of a unit: a token as the tokenizer spells it, a word joined, a sentence as running text. */
   unitText(unit: Unit, start: number, stop: number): string {
     if (unit === "piece") return this.texts[start]!;
     return unit === "word" ? this.plain.slice(start, stop).join("") : this.text(start, stop);
   }
 }
 
-/** The places of a stream that rows or columns stand for. */
+/** The rows or columns of a map: which tokens of which stream they are. */
 export class Axis {
   readonly stream: string;
   readonly places: Int32Array;

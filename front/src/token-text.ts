@@ -1,54 +1,56 @@
-/** Tokens as they can be seen: white space and marks without a shape are spelled out. */
+/** The text of tokens on screen: invisible characters are spelled out, long texts are cut to the room that they have. */
 
 export const FONT =
   'ui-sans-serif, system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", "Noto Sans", ' +
   '"PingFang SC", "Hiragino Sans GB", "Microsoft YaHei", "Noto Sans CJK SC", "WenQuanYi Micro Hei", ' +
   "sans-serif";
 
-// control characters, marks of direction, separators of lines, halves of pairs
-const UNSEEN =
+// control characters, direction marks, line separators, lone surrogates: invisible, or harmful to the text around them
+const INVISIBLE =
   /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|\p{Cs}/gu;
-const SIGNS: Record<string, string> = { "\n": "↵", "\r": "␍", "\t": "⇥" };
+const SYMBOLS: Record<string, string> = { "\n": "↵", "\r": "␍", "\t": "⇥" };
 
-function sign(character: string): string {
+function symbolFor(character: string): string {
   const code = character.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0");
-  return SIGNS[character] ?? `U+${code}`;
+  return SYMBOLS[character] ?? `U+${code}`;
 }
 
-/** A token on one line. */
+/** A token on one line: spaces at its ends and invisible characters are shown as symbols. */
 export function visible(text: string): string {
-  const seen = text.replace(UNSEEN, sign);
-  if (seen === "") return "∅";
-  return seen.replace(/^ +| +$/g, (spaces) => "␣".repeat(spaces.length));
+  const spelled = text.replace(INVISIBLE, symbolFor);
+  if (spelled === "") return "∅";
+  return spelled.replace(/^ +| +$/g, (spaces) => "␣".repeat(spaces.length));
 }
 
-/** A part of running text: lines still break. */
-export function running(text: string): string {
-  return text.replace(UNSEEN, (character) => (character === "\n" ? "\n" : sign(character)));
+/** A token within runningText text: invisible characters as symbols, but line breaks stay. */
+export function runningText(text: string): string {
+  return text.replace(INVISIBLE, (character) => (character === "\n" ? "\n" : symbolFor(character)));
 }
 
-/** Text that its own direction does not carry out of its place. */
+/** Text in a bidirectional isolate, so that right-to-left text does not reorder what stands beside it. */
 export function isolated(text: string): string {
   return `\u2068${text}\u2069`;
 }
 
+// measuring text is slow, and the same tokens are measured at each drawing
 const ruler = document.createElement("canvas").getContext("2d")!;
 const widths = new Map<string, number>();
 
+/** The width of a text in pixels. */
 export function width(text: string, font: string): number {
   const key = `${font}\n${text}`;
-  let found = widths.get(key);
-  if (found === undefined) {
+  let measured = widths.get(key);
+  if (measured === undefined) {
     ruler.font = font;
-    found = ruler.measureText(text).width;
+    measured = ruler.measureText(text).width;
     if (widths.size > 50_000) widths.clear();
-    widths.set(key, found);
+    widths.set(key, measured);
   }
-  return found;
+  return measured;
 }
 
-/** The text, or as much of its beginning as fits. */
-export function fitted(text: string, font: string, room: number): string {
+/** The text, or as much of its beginning as fits, with an ellipsis. */
+export function truncate(text: string, font: string, room: number): string {
   if (width(text, font) <= room) return text;
   const characters = [...text];
   let [low, high] = [0, characters.length - 1];

@@ -1,4 +1,4 @@
-/** The small text beside the pointer. */
+/** The tooltip that follows the pointer; it stays inside the window. */
 import { h } from "./dom";
 
 export class Tooltip {

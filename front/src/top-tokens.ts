@@ -1,4 +1,4 @@
-/** Words with their weights as bars, the heaviest first. */
+/** A list of tokens with their weights as bars, the largest first. */
 import { percent } from "./captions";
 import { colourAt, css } from "./colours";
 import { h } from "./dom";

@@ -1,32 +1,34 @@
-/** States that a scene can show: an address may ask for what is not there. */
-import type { Scene } from "./scene";
+/** States that a scene can show: an address may name a site, head or token that is not in it. */
 import { KINDS } from "./generated/kinds";
-import type { State } from "./state";
+import type { Scene } from "./scene";
+import type { State, ViewKind } from "./state";
 
-/** The views that a scene has something for. */
-export function views(scene: Scene): readonly State["view"][] {
+/** The kinds of view that this scene has data for. */
+export function availableViews(scene: Scene): readonly ViewKind[] {
   const hasGrid = scene.traces.some((sceneTrace) => sceneTrace.sites.some((site) => sceneTrace.stream(site.columns).grid));
   return KINDS.filter(({ needsImage }) => !needsImage || hasGrid).map(({ name }) => name);
 }
 
-export function valid(scene: Scene, state: State): State {
-  const found = { ...state };
-  if (found.trace >= scene.traces.length) found.trace = 0;
-  if (!views(scene).includes(found.view)) found.view = "heatmap";
-  if (found.finding !== null && found.finding >= (scene.header.findings?.length ?? 0)) found.finding = null;
-  const sceneTrace = scene.trace(found.trace);
-  if (found.site !== null && !sceneTrace.sites.some(({ name }) => name === found.site)) found.site = null;
-  if (found.view === "overlay" && !sceneTrace.stream(sceneTrace.site(found.site).columns).grid) {
-    found.site = sceneTrace.sites.find((site) => sceneTrace.stream(site.columns).grid)?.name ?? found.site;
+/** The state with everything replaced by its default that this scene does not have. */
+export function validState(scene: Scene, state: State): State {
+  const checked = { ...state };
+  if (checked.trace >= scene.traces.length) checked.trace = 0;
+  if (!availableViews(scene).includes(checked.view)) checked.view = "heatmap";
+  if (checked.finding !== null && checked.finding >= (scene.header.findings?.length ?? 0)) checked.finding = null;
+  const sceneTrace = scene.trace(checked.trace);
+  if (checked.site !== null && !sceneTrace.sites.some(({ name }) => name === checked.site)) checked.site = null;
+  if (checked.view === "overlay" && !sceneTrace.stream(sceneTrace.site(checked.site).columns).grid) {
+    checked.site = sceneTrace.sites.find((site) => sceneTrace.stream(site.columns).grid)?.name ?? checked.site;
   }
-  const site = sceneTrace.site(found.site);
-  if (found.head !== null && found.head >= site.heads) found.head = null;
-  if (found.heads?.some((head) => head >= site.heads)) found.heads = null;
-  const length = found.axis === "row" ? site.rows.length : site.columns.length;
-  if (found.place !== null && found.place >= length) found.place = null;
-  return { ...found, other: validOther(scene, found) };
+  const site = sceneTrace.site(checked.site);
+  if (checked.head !== null && checked.head >= site.heads) checked.head = null;
+  if (checked.heads?.some((head) => head >= site.heads)) checked.heads = null;
+  const length = checked.axis === "row" ? site.rows.length : site.columns.length;
+  if (checked.place !== null && checked.place >= length) checked.place = null;
+  return { ...checked, other: validOther(scene, checked) };
 }
 
+/** The map to compare with, null if the scene does not have it. */
 function validOther(scene: Scene, { other }: State): State["other"] {
   const sceneTrace = other && scene.traces[other.trace];
   if (!sceneTrace) return null;

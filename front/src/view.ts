@@ -1,10 +1,10 @@
-/** What every view is given, and what it gives. */
+/** What every view gets from the app (ViewProps), and what it has to provide (View). */
 import type { Colours } from "./colours";
 import type { Scene } from "./scene";
 import type { Language, State, Theme } from "./state";
 import type { Tooltip } from "./tooltip";
 
-/** An exact part of a long map that someone can be asked for. */
+/** A window of a long map whose exact weights are wanted: rows and columns are [first, last). */
 export interface WindowRequest {
   trace: number;
   site: string;
@@ -13,28 +13,29 @@ export interface WindowRequest {
   columns: [number, number];
 }
 
-export type RequestWindow = (asked: WindowRequest) => Promise<Uint8Array>;
+export type RequestWindow = (request: WindowRequest) => Promise<Uint8Array>;
 
 export interface ViewProps {
   scene: Scene;
-  state: State; // with its language and theme filled in
+  state: State; // language and theme are never null here
   language: Language;
   theme: Theme;
   colours: Colours;
   tooltip: Tooltip;
-  /** Gives parts of long maps that the scene does not hold; null in a page. */
-  ask: RequestWindow | null;
+  /** Gets exact weights that the scene does not hold; null in a page, where no Python can be asked. */
+  requestWindow: RequestWindow | null;
+  /** Merge changes into the state and draw it. */
   change: (changes: Partial<State>) => void;
 }
 
 export interface View {
   readonly element: HTMLElement;
-  /** Draw the state, whose maps are there; the caption. */
+  /** Draw the state, whose maps have been loaded, and return the caption. */
   show(props: ViewProps): string;
-  /** The least weight that is drawn. */
+  /** The smallest weight that was drawn, for views that have a threshold. */
   readonly threshold?: number;
-  /** Draw again at another size. */
+  /** Draw again after the width has changed. */
   resize?(): void;
-  /** Bring a token to where it is seen. */
+  /** Scroll or move so that a token can be seen. */
   reveal?(axis: "row" | "column", place: number): void;
 }

@@ -6,7 +6,7 @@ import { deflateRawSync } from "node:zlib";
 import { checkName, percent } from "../src/captions";
 import { fromCharacters } from "../src/decoding/utf16";
 import { decode } from "../src/decoding/map-blob";
-import { opened } from "../src/findings";
+import { openFinding } from "../src/findings";
 import type { FindingHeader, SceneHeader } from "../src/scene-header";
 import { inflate } from "../src/decoding/inflate";
 import type { Matrix } from "../src/matrix";
@@ -155,7 +155,7 @@ for (const [index, { state, numbers }] of vectors.numbers.entries()) {
 
 test("a finding is opened as Python opens it", () => {
   const scene = new Scene({ ...vectors.scene, findings: vectors.findings }, () => new Uint8Array());
-  for (const [index, state] of vectors.opened) assert.deepEqual({ ...DEFAULT_STATE, ...opened(scene, index) }, state);
+  for (const [index, state] of vectors.opened) assert.deepEqual({ ...DEFAULT_STATE, ...openFinding(scene, index) }, state);
   const without = vectors.findings.findIndex(({ drawing }) => drawing === null);
-  assert.deepEqual(opened(scene, without), { finding: without });
+  assert.deepEqual(openFinding(scene, without), { finding: without });
 });

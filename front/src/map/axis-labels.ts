@@ -1,5 +1,5 @@
 /** The names of rows and columns beside a map: fewer where there is no room for all. */
-import { fitted, isolated, visible } from "../token-text";
+import { truncate, isolated, visible } from "../token-text";
 import { tickStep } from "../numbers/heatmap";
 import { LINE, SLANT, SLANTED, UPRIGHT, type Viewport, type AxisLabels } from "./layout";
 
@@ -56,7 +56,7 @@ export function drawColumnName(
 }
 
 export function name(side: AxisLabels, index: number, font: string, room: number): string {
-  return isolated(fitted(visible(side.text(index)), font, room));
+  return isolated(truncate(visible(side.text(index)), font, room));
 }
 
 function mark(context: CanvasRenderingContext2D, x: number, y: number, wide: number, high: number, inks: Inks): void {

@@ -24,7 +24,7 @@ export class ExactWindows {
   }
 
   /** RequestWindow for what is seen, once the reader keeps still, if it is little enough and not there yet. */
-  want(ask: RequestWindow, place: { trace: number; site: string; head: number }, part: Viewport, drawn: () => void): void {
+  want(requestWindow: RequestWindow, place: { trace: number; site: string; head: number }, part: Viewport, drawn: () => void): void {
     clearTimeout(this.timer);
     const [rows, columns] = [part.seenRows, part.seenColumns];
     const size = (rows[1] - rows[0]) * (columns[1] - columns[0]);
@@ -38,7 +38,7 @@ export class ExactWindows {
         drawn();
       };
       // what cannot be had leaves the cells as they are
-      ask({ ...place, rows, columns }).then(keep, () => undefined);
+      requestWindow({ ...place, rows, columns }).then(keep, () => undefined);
     }, REST);
   }
 }

@@ -1,4 +1,7 @@
-/** The numbers of a comparison: two maps over the same words, and one minus the other. */
+/**
+ * The numbers of the comparison: two maps over the same tokens or words, and the first subtract the second.
+ * The same arithmetic as `regard.views.kinds.compare` in Python.
+ */
 import { processingSentences, joinSentences, siteSentence, type Sentence } from "../captions";
 import { zeros, type Matrix } from "../matrix";
 import { CannotDraw } from "../cannot-draw";
@@ -17,7 +20,7 @@ export interface CompareNumbers {
   caption: string;
 }
 
-/** The place that a state is compared with. */
+/** The map that the state's map is compared with: the chosen one, or the same site and head in the last trace. */
 export function comparedPlace(scene: Scene, state: State): Place {
   const trace = scene.header.findings ? state.trace : scene.traces.length - 1;
   return state.other ?? { trace, site: state.site, head: state.head };
@@ -25,60 +28,60 @@ export function comparedPlace(scene: Scene, state: State): Place {
 
 export function compareNumbers(scene: Scene, state: State): CompareNumbers {
   const states: [State, State] = [state, { ...state, ...comparedPlace(scene, state) }];
-  const traces = states.map((each) => scene.trace(each.trace)) as [SceneTrace, SceneTrace];
-  const sites = states.map((each, side) => traces[side]!.site(each.site)) as [Site, Site];
+  const traces = states.map(({ trace }) => scene.trace(trace)) as [SceneTrace, SceneTrace];
+  const sites = states.map(({ site }, side) => traces[side]!.site(site)) as [Site, Site];
   if (sites.some((site) => site.long)) throw new CannotDraw("refuse.long");
   const aligned = !sameTokens(traces, sites);
   const [first, second] = aligned
-    ? overWords(scene, states, sites)
+    ? alignedMaps(scene, states, sites)
     : [labelledMap(scene, states[0]), labelledMap(scene, states[1])];
-  const names = states.map((each, side) =>
-    joinSentences(state.language, [siteSentence(sites[side]!, each.head)]),
+  const names = states.map(({ head }, side) =>
+    joinSentences(state.language, [siteSentence(sites[side]!, head)]),
   ) as [string, string];
-  const said: Sentence[] = [
+  const sentences: Sentence[] = [
     ["caption.compare", { first: names[0], second: names[1] }],
     ...processingSentences(sites[0], state),
   ];
-  if (aligned) said.push(["caption.aligned"]);
+  if (aligned) sentences.push(["caption.aligned"]);
   return {
     first: first.weights,
     second: second.weights,
-    difference: minus(first.weights, second.weights),
+    difference: subtract(first.weights, second.weights),
     rows: first.rows,
     columns: first.columns,
     names,
-    caption: joinSentences(state.language, said),
+    caption: joinSentences(state.language, sentences),
   };
 }
 
-function minus(first: Matrix, second: Matrix): Matrix {
-  const found = zeros(first.rows, first.columns);
-  for (let cell = 0; cell < found.data.length; cell++) {
-    found.data[cell] = first.data[cell]! - second.data[cell]!;
+function subtract(first: Matrix, second: Matrix): Matrix {
+  const difference = zeros(first.rows, first.columns);
+  for (let cell = 0; cell < difference.data.length; cell++) {
+    difference.data[cell] = first.data[cell]! - second.data[cell]!;
   }
-  return found;
+  return difference;
 }
 
 /** Whether the two maps have the same tokens in rows and columns. */
 function sameTokens(traces: [SceneTrace, SceneTrace], sites: [Site, Site]): boolean {
-  const agree = (mine: Axis, its: Axis): boolean => {
+  const sameAxis = (mine: Axis, theirs: Axis): boolean => {
     const texts = traces[0].stream(mine).texts;
-    const others = traces[1].stream(its).texts;
+    const others = traces[1].stream(theirs).texts;
     return (
-      mine.length === its.length &&
-      mine.places.every((place, index) => place === its.places[index]) &&
+      mine.length === theirs.length &&
+      mine.places.every((place, index) => place === theirs.places[index]) &&
       texts.length === others.length &&
       texts.every((text, index) => text === others[index])
     );
   };
-  return agree(sites[0].rows, sites[1].rows) && agree(sites[0].columns, sites[1].columns);
+  return sameAxis(sites[0].rows, sites[1].rows) && sameAxis(sites[0].columns, sites[1].columns);
 }
 
-/** Both maps over the groups of tokens that both streams spell. */
-function overWords(scene: Scene, states: [State, State], sites: [Site, Site]): [LabelledMap, LabelledMap] {
+/** Both maps over groups of tokens that spell the same text in both traces; their tokenizers may cut it differently. */
+function alignedMaps(scene: Scene, states: [State, State], sites: [Site, Site]): [LabelledMap, LabelledMap] {
   if (states[0].trace === states[1].trace) throw new CannotDraw("refuse.different");
-  const rows = groups(scene, states, [sites[0].rows, sites[1].rows]);
-  const columns = groups(scene, states, [sites[0].columns, sites[1].columns]);
+  const rows = alignedLabels(scene, states, [sites[0].rows, sites[1].rows]);
+  const columns = alignedLabels(scene, states, [sites[0].columns, sites[1].columns]);
   const side = (index: 0 | 1): LabelledMap => {
     const weights = scene.weights(sites[index], states[index].head);
     const sides = { rows: rows[index], columns: columns[index] };
@@ -87,27 +90,29 @@ function overWords(scene: Scene, states: [State, State], sites: [Site, Site]): [
   return [side(0), side(1)];
 }
 
-/** The labels of both axes: groups that have tokens, not hidden, on both. */
-function groups(scene: Scene, states: [State, State], axes: [Axis, Axis]): [Label[], Label[]] {
+/** The labels of both axes: one for each group of aligned tokens that is visible on both. */
+function alignedLabels(scene: Scene, states: [State, State], axes: [Axis, Axis]): [Label[], Label[]] {
+  // alignments are stored from trace 0 to trace 1, whichever of them is shown first
   const swapped = states[0].trace > states[1].trace;
   const [one, two] = swapped ? [axes[1], axes[0]] : axes;
   const streams = [scene.trace(0).stream(one), scene.trace(1).stream(two)] as const;
   const { hide } = states[0];
-  const found: [Label[], Label[]] = [[], []];
+  const labels: [Label[], Label[]] = [[], []];
   for (const [a0, a1, b0, b1] of scene.header.alignments?.[`${one.stream}|${two.stream}`] ?? []) {
-    const runs = [run(one, a0, a1), run(two, b0, b1)] as const;
+    const ranges = [indexRange(one, a0, a1), indexRange(two, b0, b1)] as const;
     const special = streams[0].special.has(a0) || streams[1].special.has(b0);
     const hidden =
       (hide.includes("special") && special) || (hide.includes("first") && (a0 === 0 || b0 === 0));
-    if (hidden || !runs[0] || !runs[1]) continue;
+    if (hidden || !ranges[0] || !ranges[1]) continue;
     const text = streams[0].text(a0, a1) || streams[1].text(b0, b1);
-    runs.forEach((each, side) => found[side]!.push({ text, ...each!, special }));
+    ranges.forEach((range, side) => labels[side]!.push({ text, ...range!, special }));
   }
-  if (!found[0].length) throw new CannotDraw("refuse.common");
-  return swapped ? [found[1], found[0]] : found;
+  if (!labels[0].length) throw new CannotDraw("refuse.common");
+  return swapped ? [labels[1], labels[0]] : labels;
 }
 
-function run(axis: Axis, start: number, stop: number): { start: number; stop: number } | null {
+/** The rows or columns whose tokens lie in [start, stop) of the stream; null if there are none. */
+function indexRange(axis: Axis, start: number, stop: number): { start: number; stop: number } | null {
   const inside = (place: number): boolean => start <= place && place < stop;
   const first = axis.places.findIndex(inside);
   return first < 0 ? null : { start: first, stop: axis.places.findLastIndex(inside) + 1 };

@@ -1,4 +1,4 @@
-/** Which rows and columns the open finding is about, counted in pieces. */
+/** Which rows and columns the open finding is about, counted in tokens. */
 import type { DrawingHeader } from "../scene-header";
 import type { Scene } from "../scene";
 import type { State } from "../state";
@@ -6,7 +6,7 @@ import type { Label } from "./labelled-map";
 
 const NOTHING: DrawingHeader = { view: "heads", site: null, head: null, rows: [], columns: [] };
 
-/** The picture of the open finding if it is of the map that is shown; else an empty one. */
+/** What the open finding marks, if the shown map is the one that it is about; else nothing. */
 export function openFindingDrawing(scene: Scene, state: State): DrawingHeader {
   const finding = state.finding === null ? undefined : scene.header.findings?.[state.finding];
   const drawing = finding?.drawing;
@@ -19,7 +19,7 @@ export function openFindingDrawing(scene: Scene, state: State): DrawingHeader {
   return same ? drawing : NOTHING;
 }
 
-/** The labels that these places are under. */
+/** The indices of the labels that group any of these rows or columns. */
 export function labelsCovering(labels: Label[], places: number[]): number[] {
   return [...labels.keys()].filter((index) => {
     const { start, stop } = labels[index]!;

@@ -1,4 +1,7 @@
-/** The numbers of the overview: a small map of every head of every site. */
+/**
+ * The numbers of the overview: a small map for every head of every site.
+ * The same arithmetic as `regard.views.kinds.heads` in Python.
+ */
 import { LEVELS } from "../decoding/map-blob";
 import type { Scene, Site } from "../scene";
 import type { State } from "../state";
@@ -26,8 +29,8 @@ export function headsNumbers(scene: Scene, state: State): HeadsNumbers {
       const part = levels.subarray(head * height * width, (head + 1) * height * width);
       const data = new Float32Array(part.length);
       for (let cell = 0; cell < part.length; cell++) data[cell] = LEVELS[part[cell]!]!;
-      const strong = shades({ rows: height, columns: width, data }, state.scale);
-      return { site, head, height, width, shades: strong };
+      const shadeOf = shades({ rows: height, columns: width, data }, state.scale);
+      return { site, head, height, width, shades: shadeOf };
     });
   });
   return { rows, caption: say("caption.heads", state.language) };

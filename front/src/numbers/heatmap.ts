@@ -1,11 +1,14 @@
-/** The numbers of a heatmap: weights, how strongly each is coloured, labels that do not overlap. */
+/**
+ * The numbers of the heatmap: weights, a shade for each, and labels.
+ * The same arithmetic as `regard.views.kinds.heatmap` in Python.
+ */
 import { processingSentences, joinSentences, siteSentence, scaleSentence } from "../captions";
 import { largest, type Matrix } from "../matrix";
 import type { Scene } from "../scene";
 import type { Scale, State } from "../state";
 import { labelledMap, type Label } from "./labelled-map";
 
-const FAINTEST = 1e-5; // the weight at which logarithmic colours begin
+const FAINTEST = 1e-5; // the weight at which the logarithmic scale begins
 
 export interface HeatmapNumbers {
   weights: Matrix;
@@ -18,26 +21,26 @@ export interface HeatmapNumbers {
 
 export function heatmapNumbers(scene: Scene, state: State): HeatmapNumbers {
   const site = scene.trace(state.trace).site(state.site);
-  const found = labelledMap(scene, state);
-  const said = [
+  const shown = labelledMap(scene, state);
+  const sentences = [
     siteSentence(site, state.head),
     ...processingSentences(site, state),
-    scaleSentence(state, largest(found.weights.data)),
+    scaleSentence(state, largest(shown.weights.data)),
   ];
   return {
-    ...found,
-    shades: shades(found.weights, state.scale),
+    ...shown,
+    shades: shades(shown.weights, state.scale),
     cells: site.header.cells,
-    caption: joinSentences(state.language, said),
+    caption: joinSentences(state.language, sentences),
   };
 }
 
-/** How strongly each weight is coloured, from 0 to 1. */
+/** A shade from 0 to 1 for each weight: its share of the largest weight of the map or row, or its place on a log scale. */
 export function shades({ data, columns }: Matrix, scale: Scale): Float32Array {
-  const found = new Float32Array(data.length);
+  const result = new Float32Array(data.length);
   if (scale === "log") {
-    for (let cell = 0; cell < data.length; cell++) found[cell] = logShade(data[cell]!);
-    return found;
+    for (let cell = 0; cell < data.length; cell++) result[cell] = logShade(data[cell]!);
+    return result;
   }
   const width = scale === "row" ? columns : data.length;
   for (let start = 0; start < data.length; start += width) {
@@ -45,10 +48,10 @@ export function shades({ data, columns }: Matrix, scale: Scale): Float32Array {
     if (most <= 0) continue;
     for (let cell = start; cell < start + width; cell++) {
       const share = data[cell]! / most;
-      found[cell] = share > 1 ? 1 : share > 0 ? share : 0;
+      result[cell] = share > 1 ? 1 : share > 0 ? share : 0;
     }
   }
-  return found;
+  return result;
 }
 
 function logShade(weight: number): number {
@@ -56,7 +59,7 @@ function logShade(weight: number): number {
   return Math.min(1, Math.max(0, shade));
 }
 
-/** Of how many labels one is written, if there is room for `most`: every 1st, 2nd, 5th, 10th …. */
+/** Every how many-th of `count` labels is written if `most` fit: the smallest of 1, 2, 5, 10, 20, 50 … that is enough. */
 export function tickStep(count: number, most: number): number {
   const factors = [2, 2.5, 2];
   let step = 1;
@@ -66,6 +69,7 @@ export function tickStep(count: number, most: number): number {
   return step;
 }
 
+/** The indices of the labels that are written. */
 export function ticks(count: number, most: number): number[] {
   const step = tickStep(count, most);
   return Array.from({ length: Math.ceil(count / step) }, (_, index) => index * step);

@@ -1,4 +1,7 @@
-/** The numbers of highlighted text: how much each piece, word or sentence was looked at. */
+/**
+ * The numbers of the highlight view: how much attention each token, word or sentence gives or receives.
+ * The same arithmetic as `regard.views.kinds.highlight` in Python.
+ */
 import { processingSentences, joinSentences, siteSentence, scaleSentence, type Sentence } from "../captions";
 import { largest, mean } from "../matrix";
 import { CannotDraw } from "../cannot-draw";
@@ -7,9 +10,9 @@ import type { State } from "../state";
 import { shades } from "./heatmap";
 import { labelAt, labelledMap, type LabelledMap } from "./labelled-map";
 
-const TOP = 8;
+const LISTED = 8; // most attended tokens that are listed
 
-/** One unit of the text, its weight, and how strongly it is shaded. */
+/** A token, word or sentence with its weight and its shade from 0 to 1; it groups rows or columns [start, stop). */
 export interface ShadedUnit {
   text: string;
   spaced: boolean;
@@ -30,47 +33,47 @@ export function highlightNumbers(scene: Scene, state: State): HighlightNumbers {
   const sceneTrace = scene.trace(state.trace);
   const site = sceneTrace.site(state.site);
   if (site.long) throw new CannotDraw("refuse.long");
-  const found = deep(scene, state, site);
-  const [weights, tokenSentence] = line(found, state);
+  const shown = mapAtDepth(scene, state, site);
+  const [weights, tokenSentence] = rowOrColumn(shown, state);
   const axis = state.axis === "row" ? site.columns : site.rows;
-  const labels = state.axis === "row" ? found.columns : found.rows;
-  const strong = shades({ rows: 1, columns: weights.length, data: weights }, state.scale);
+  const labels = state.axis === "row" ? shown.columns : shown.rows;
+  const shadeOf = shades({ rows: 1, columns: weights.length, data: weights }, state.scale);
   const stream = sceneTrace.stream(axis);
-  const words = labels.map((each, index): ShadedUnit => {
-    const first = axis.places[each.start]!;
+  const words = labels.map(({ start, stop }, index): ShadedUnit => {
+    const first = axis.places[start]!;
     return {
-      text: stream.text(first, axis.places[each.stop - 1]! + 1),
+      text: stream.text(first, axis.places[stop - 1]! + 1),
       spaced: stream.spaced(first),
       weight: weights[index]!,
-      shade: strong[index]!,
-      start: each.start,
-      stop: each.stop,
+      shade: shadeOf[index]!,
+      start,
+      stop,
     };
   });
   const order = [...weights.keys()].sort((one, two) => weights[two]! - weights[one]! || one - two);
-  const top = order.slice(0, TOP).filter((index) => weights[index]! !== 0);
-  const said = [depthSentence(scene, state, site), tokenSentence, ...processingSentences(site, state)];
-  said.push(scaleSentence(state, largest(weights)));
+  const top = order.slice(0, LISTED).filter((index) => weights[index]! !== 0);
+  const sentences = [depthSentence(scene, state, site), tokenSentence, ...processingSentences(site, state)];
+  sentences.push(scaleSentence(state, largest(weights)));
   return {
     stream: axis.stream,
     words,
     top: top.map((index) => [labels[index]!.text, weights[index]!]),
-    caption: joinSentences(state.language, said),
+    caption: joinSentences(state.language, sentences),
   };
 }
 
 /** The map of the head, of the layer, or of all layers that have the same rows and columns. */
-function deep(scene: Scene, state: State, site: Site): LabelledMap {
+function mapAtDepth(scene: Scene, state: State, site: Site): LabelledMap {
   if (state.depth === "head") return labelledMap(scene, state);
   if (state.depth === "layer") return labelledMap(scene, { ...state, head: null });
   const alike = scene.trace(state.trace).alike(site);
-  const maps = alike.map((each) => labelledMap(scene, { ...state, site: each.name, head: null }));
-  return { ...maps[0]!, weights: mean(maps.map((each) => each.weights)) };
+  const maps = alike.map(({ name }) => labelledMap(scene, { ...state, site: name, head: null }));
+  return { ...maps[0]!, weights: mean(maps.map(({ weights }) => weights)) };
 }
 
-/** One row or column of the map, or the mean of all, and what it is. */
-function line(found: LabelledMap, state: State): [Float32Array, Sentence] {
-  const { rows, columns, data } = found.weights;
+/** The weights of the pinned row or column, or the mean of all, and the sentence that names the pinned token. */
+function rowOrColumn(shown: LabelledMap, state: State): [Float32Array, Sentence] {
+  const { rows, columns, data } = shown.weights;
   const byRow = state.axis === "row";
   const cell = (place: number, index: number): number =>
     byRow ? data[place * columns + index]! : data[index * columns + place]!;
@@ -85,7 +88,7 @@ function line(found: LabelledMap, state: State): [Float32Array, Sentence] {
     }
     return [weights, ["caption.highlight.all"]];
   }
-  const across = byRow ? found.rows : found.columns;
+  const across = byRow ? shown.rows : shown.columns;
   const place = labelAt(across, state.place);
   for (let index = 0; index < length; index++) weights[index] = cell(place, index);
   return [weights, [`caption.highlight.${state.axis}`, { token: across[place]!.text }]];

@@ -1,4 +1,4 @@
-/** The maps that the picture of a state is drawn from, so that no other is decoded. */
+/** The blobs of the maps that a state is drawn from: only these are decoded, so that the first picture comes at once. */
 import type { Scene } from "../scene";
 import type { State } from "../state";
 import { comparedPlace } from "./compare";
@@ -14,18 +14,18 @@ export function requiredBlobs(scene: Scene, state: State): number[] {
       if (site.long) return [];
       if (state.depth === "head") return scene.blobsOf(site, state.head);
       if (state.depth === "layer") return scene.blobsOf(site, null);
-      return sceneTrace.alike(site).flatMap((each) => scene.blobsOf(each, null));
+      return sceneTrace.alike(site).flatMap((other) => scene.blobsOf(other, null));
     case "flow":
       if (site.long) return [];
       if (state.span !== "all") {
         return headsDrawn(site, state).flatMap((head) => scene.blobsOf(site, head));
       }
-      return sceneTrace.alike(site).flatMap((each) => scene.blobsOf(each, state.head));
+      return sceneTrace.alike(site).flatMap((other) => scene.blobsOf(other, state.head));
     case "compare": {
       const other = comparedPlace(scene, state);
-      const its = scene.trace(other.trace).site(other.site);
-      if (site.long || its.long) return [];
-      return [...scene.blobsOf(site, state.head), ...scene.blobsOf(its, other.head)];
+      const otherSite = scene.trace(other.trace).site(other.site);
+      if (site.long || otherSite.long) return [];
+      return [...scene.blobsOf(site, state.head), ...scene.blobsOf(otherSite, other.head)];
     }
     default:
       return scene.blobsOf(site, state.head);

@@ -1,7 +1,7 @@
 /** FlowNumbers from token to token, on a canvas. */
 import { percent } from "../captions";
 import { h, resizeCanvas } from "../dom";
-import { fitted, FONT, isolated, visible, width } from "../token-text";
+import { truncate, FONT, isolated, visible, width } from "../token-text";
 import type { View, ViewProps } from "../view";
 import { tickStep } from "../numbers/heatmap";
 import { flowNumbers, type Line, type FlowNumbers } from "../numbers/flow";
@@ -192,7 +192,7 @@ export class FlowView implements View {
       context.fillStyle = near || pinned ? ink("--accent") : label.special ? ink("--faint") : ink("--ink");
       context.textAlign = isLeft ? "right" : "left";
       context.textBaseline = "middle";
-      context.fillText(isolated(fitted(visible(label.text), context.font, room)), isLeft ? x - 4 : x + 6, y);
+      context.fillText(isolated(truncate(visible(label.text), context.font, room)), isLeft ? x - 4 : x + 6, y);
     });
   }
 

@@ -134,8 +134,8 @@ export class HeatmapView implements View {
   private moved(part: Viewport): void {
     const { props, site } = this;
     const { trace, head } = props.state;
-    if (!props.ask || !site.long || head === null || part.zoom === 1) return;
-    this.asked.want(props.ask, { trace, site: site.name, head }, part, () => {
+    if (!props.requestWindow || !site.long || head === null || part.zoom === 1) return;
+    this.asked.want(props.requestWindow, { trace, site: site.name, head }, part, () => {
       if (this.site === site && this.props.state.head === head) this.draw();
     });
   }

@@ -2,7 +2,7 @@
 import { rowLabelSource, percent } from "../captions";
 import { colourAt, css, isBright } from "../colours";
 import { h } from "../dom";
-import { running, visible } from "../token-text";
+import { runningText, visible } from "../token-text";
 import { legend } from "../legend";
 import type { View, ViewProps } from "../view";
 import { highlightNumbers, type HighlightNumbers } from "../numbers/highlight";
@@ -67,7 +67,7 @@ export class HighlightView implements View {
     const marked = places.some((place) => label.start <= place && place < label.stop);
     const classes = ["word", label.special && "special", pinned && "pinned", marked && "marked"].filter(Boolean).join(" ");
     const word = h("span", { class: classes, role: "button", tabindex: -1, "aria-pressed": String(pinned) }, [
-      running(textIn) || visible(label.text),
+      runningText(textIn) || visible(label.text),
     ]);
     const pin = (): void => props.change({ axis: pins, place: pinned ? null : label.start });
     word.addEventListener("click", pin);
