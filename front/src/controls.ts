@@ -1,4 +1,4 @@
-/** Buttons, choices and sliders that change the state; each knows how to show it. */
+/** Controls of the toolbar: each reports what the reader chose, and `update` shows the current value. */
 import { percent } from "./captions";
 import { h, set } from "./dom";
 
@@ -12,7 +12,7 @@ export interface Option<Value> {
   text: string;
 }
 
-/** One of a few, each a click away. */
+/** Buttons of which exactly one is on. */
 export function choice<Value extends string | number | null>(
   options: Option<Value>[],
   chosen: (value: Value) => void,
@@ -27,7 +27,7 @@ export function choice<Value extends string | number | null>(
   return { element, update };
 }
 
-/** Several that can be on together. */
+/** Buttons of which any number can be on; each may have a colour of its own. */
 export function toggles<Value extends string | number>(
   options: (Option<Value> & { colour?: string })[],
   toggled: (value: Value) => void,
@@ -46,7 +46,7 @@ export function toggles<Value extends string | number>(
   return { element, update };
 }
 
-/** One of many, in groups. */
+/** A drop-down list, for many options in groups. */
 export function menu(
   groups: { title: string; options: Option<string>[] }[],
   chosen: (value: string) => void,
@@ -60,7 +60,7 @@ export function menu(
   return { element: select, update: (value) => (select.value = value) };
 }
 
-/** A threshold; finer where it is small. */
+/** A slider from 0 to 1 whose steps are finer near 0, where most weights are. */
 export function slider(changed: (value: number) => void, key: string): Control<number> {
   const shown = h("output");
   const input = h("input", { type: "range", min: 0, max: 100, step: 1, "data-key": key }, [], {
@@ -74,8 +74,8 @@ export function slider(changed: (value: number) => void, key: string): Control<n
   return { element: h("span", { class: "slider" }, [input, shown]), update };
 }
 
-/** A control with its name above it. */
-export function named(name: string, element: HTMLElement, extra: HTMLElement[] = []): HTMLElement {
+/** A control with its title above it, also for screen readers. */
+export function withTitle(name: string, element: HTMLElement, extra: HTMLElement[] = []): HTMLElement {
   const inner = element instanceof HTMLSelectElement ? element : element.querySelector("input");
   (inner ?? element).setAttribute("aria-label", name);
   const title = h("span", { class: "title", "aria-hidden": "true" }, [name]);

@@ -1,54 +1,55 @@
-/** The controls that a view has, in one line or more. */
+/** The toolbar: the controls that the current view has. */
 import { rowLabelSource } from "./captions";
-import { choice, menu, named, slider, toggles, type Control, type Option } from "./controls";
+import { choice, menu, withTitle, slider, toggles, type Control, type Option } from "./controls";
 import { h } from "./dom";
 import type { ViewProps } from "./view";
 import { comparedPlace } from "./numbers/compare";
 import type { Site, SceneTrace } from "./scene";
-import { HIDEABLE, type Place, type State } from "./state";
+import { HIDEABLE, type Hidden, type Place, type State } from "./state";
 import { say } from "./text";
 import { unpinIfMoved } from "./views/heads";
 
-const STRIP = 17; // heads that stand in one line; more come as a menu
+const MAX_BUTTONS = 17; // a site with as many heads or more gets a drop-down list instead of buttons
 
 export class Toolbar {
   readonly element = h("div", { class: "toolbar", role: "toolbar" });
-  private shape = "";
+  private controlSet = ""; // what decides which controls there are; they are made anew when it changes
   private updates: ((props: ViewProps) => void)[] = [];
   private props!: ViewProps;
-  private drawn = 0; // the threshold of the picture
+  private drawnThreshold = 0; // shown by the slider while the reader has not chosen one
 
   /** Show the state; controls are made anew only when others are requiredBlobs, so that focus stays. */
-  show(props: ViewProps, drawn?: number): void {
+  show(props: ViewProps, threshold?: number): void {
     this.props = props;
-    this.drawn = drawn ?? this.drawn;
+    this.drawnThreshold = threshold ?? this.drawnThreshold;
     const { state, language, theme } = props;
     const site = props.scene.trace(state.trace).site(state.site);
     const other = state.view === "compare" ? JSON.stringify(comparedPlace(props.scene, state).trace) : "";
-    const shape = [state.view, state.trace, site.name, language, theme, state.span, other].join("\n");
-    if (shape !== this.shape) {
-      this.shape = shape;
+    const controlSet = [state.view, state.trace, site.name, language, theme, state.span, other].join("\n");
+    if (controlSet !== this.controlSet) {
+      this.controlSet = controlSet;
       this.updates = [];
       const focus = this.element.contains(document.activeElement)
         ? (document.activeElement as HTMLElement).dataset["key"]
         : undefined;
-      this.element.replaceChildren(...this.made(site));
+      this.element.replaceChildren(...this.controls(site));
       if (focus) this.element.querySelector<HTMLElement>(`[data-key="${CSS.escape(focus)}"]`)?.focus();
     }
     for (const update of this.updates) update(props);
   }
 
-  private made(site: Site): HTMLElement[] {
+  /** The controls that the view of the state has for this site. */
+  private controls(site: Site): HTMLElement[] {
     const { view, span } = this.props.state;
     const parts: (HTMLElement | null)[] = [];
     if (this.props.scene.traces.length > 1 && view !== "compare") parts.push(this.traces());
-    const perHead = view === "flow" && span === "layers"; // the heads are switched on and off there
-    const across = view === "flow" && span === "all" && this.kinds() < 2; // all sites are shown
+    const perHead = view === "flow" && span === "layers"; // heads have one colour each there, and are switched on and off
+    const across = view === "flow" && span === "all" && this.kinds() < 2; // all layers are shown, so that there is none to choose
     if (view !== "heads" && !across) parts.push(this.sites());
     if (view !== "heads" && !perHead && site.heads > 1) parts.push(this.heads(site));
-    if (view === "compare") parts.push(...this.other());
+    if (view === "compare") parts.push(...this.comparedMap());
     if (view === "highlight") parts.push(this.depth(), this.axis());
-    if (perHead && site.heads > 1) parts.push(this.colours(site));
+    if (perHead && site.heads > 1) parts.push(this.headToggles(site));
     if (view === "flow") parts.push(this.span());
     if (view !== "heads" && view !== "overlay" && !site.long) parts.push(this.unit(), this.hide());
     if (view !== "flow") parts.push(this.scale());
@@ -57,12 +58,13 @@ export class Toolbar {
     return parts.filter((part): part is HTMLElement => part !== null);
   }
 
+  /** How many kinds of attention the trace has: encoder, decoder, cross. */
   private kinds(): number {
     const { sites } = this.props.scene.trace(this.props.state.trace);
     return new Set(sites.filter((site) => site.kind !== "aggregate").map((site) => site.kind)).size;
   }
 
-  private word(key: string): string {
+  private say(key: string): string {
     return say(key, this.props.language);
   }
 
@@ -70,29 +72,30 @@ export class Toolbar {
     this.props.change(changes);
   }
 
-  private keep<Value>(control: Control<Value>, value: (props: ViewProps) => Value): HTMLElement {
+  /** Let the control follow the state; its element. */
+  private follow<Value>(control: Control<Value>, value: (props: ViewProps) => Value): HTMLElement {
     this.updates.push((props) => control.update(value(props)));
     return control.element;
   }
 
   private options<Value extends string>(name: string, values: readonly Value[]): Option<Value>[] {
-    return values.map((value) => ({ value, text: this.word(`${name}.${value}`) }));
+    return values.map((value) => ({ value, text: this.say(`${name}.${value}`) }));
   }
 
   private traces(): HTMLElement {
     const { traces } = this.props.scene;
-    const texts = traces.map((each, index) => each.name || String(index + 1));
+    const texts = traces.map(({ name }, index) => name || String(index + 1));
     const chosen = (trace: number): void => this.change({ trace, place: null, ...this.sameSite(trace) });
     if (traces.length === 2) {
       const control = choice(texts.map((text, value) => ({ value, text })), chosen, "trace");
-      return named(this.word("control.trace"), this.keep(control, ({ state }) => state.trace));
+      return withTitle(this.say("control.trace"), this.follow(control, ({ state }) => state.trace));
     }
     const options = texts.map((text, index) => ({ value: String(index), text }));
     const control = menu([{ title: "", options }], (value) => chosen(Number(value)), "trace");
-    return named(this.word("control.trace"), this.keep(control, ({ state }) => String(state.trace)));
+    return withTitle(this.say("control.trace"), this.follow(control, ({ state }) => String(state.trace)));
   }
 
-  /** The site and head that are looked at, where another trace has them too. */
+  /** Keep the site and head if the other trace has them too. */
   private sameSite(trace: number): Partial<State> {
     const { scene, state } = this.props;
     const site = scene.trace(trace).sites.find(({ name }) => name === state.site);
@@ -100,10 +103,11 @@ export class Toolbar {
     return state.head !== null && state.head >= site.heads ? { head: null } : {};
   }
 
-  private groups(sceneTrace: SceneTrace): { title: string; options: Option<string>[] }[] {
+  /** The sites of a trace, grouped by kind of attention. */
+  private siteGroups(sceneTrace: SceneTrace): { title: string; options: Option<string>[] }[] {
     const kinds = [...new Set(sceneTrace.sites.map((site) => site.kind))];
     return kinds.map((kind) => ({
-      title: this.word(`kind.${kind}`),
+      title: this.say(`kind.${kind}`),
       options: sceneTrace.sites
         .filter((site) => site.kind === kind)
         .map(({ name, header }) => ({
@@ -122,16 +126,17 @@ export class Toolbar {
       const kept = head !== null && head < site.heads ? head : null;
       this.change({ site: name, head: kept, ...unpinIfMoved(this.props, site) });
     };
-    const control = menu(this.groups(sceneTrace), chosen, "site");
-    return named(this.word("control.layer"), this.keep(control, (props) => props.scene.trace(props.state.trace).site(props.state.site).name));
+    const control = menu(this.siteGroups(sceneTrace), chosen, "site");
+    return withTitle(this.say("control.layer"), this.follow(control, (props) => props.scene.trace(props.state.trace).site(props.state.site).name));
   }
 
   private heads(site: Site): HTMLElement {
-    const mean = { value: null, text: this.word("control.mean") };
+    const mean = { value: null, text: this.say("control.mean") };
     const chosen = (head: number | null): void => this.change({ head });
-    return named(this.word("control.head"), this.headControl(site, mean, chosen, ({ state }) => state.head, "head"));
+    return withTitle(this.say("control.head"), this.headControl(site, mean, chosen, ({ state }) => state.head, "head"));
   }
 
+  /** A choice of one head or the mean: buttons for few heads of the main map, else a list. */
   private headControl(
     site: Site,
     mean: Option<null>,
@@ -140,15 +145,16 @@ export class Toolbar {
     key: string,
   ): HTMLElement {
     const heads = Array.from({ length: site.heads }, (_, head) => ({ value: head, text: String(site.number(head)) }));
-    if (site.heads < STRIP && key === "head") {
-      return this.keep(choice<number | null>([mean, ...heads], chosen, key), value);
+    if (site.heads < MAX_BUTTONS && key === "head") {
+      return this.follow(choice<number | null>([mean, ...heads], chosen, key), value);
     }
-    const options = [mean, ...heads].map((each) => ({ value: String(each.value ?? ""), text: each.text }));
+    const options = [mean, ...heads].map(({ value, text }) => ({ value: String(value ?? ""), text }));
     const control = menu([{ title: "", options }], (text) => chosen(text === "" ? null : Number(text)), key);
-    return this.keep(control, (props) => String(value(props) ?? ""));
+    return this.follow(control, (props) => String(value(props) ?? ""));
   }
 
-  private other(): HTMLElement[] {
+  /** The trace, site and head that are compared with. */
+  private comparedMap(): HTMLElement[] {
     const { scene, language } = this.props;
     const now = (): Place => comparedPlace(this.props.scene, this.props.state);
     const set = (changes: Partial<Place>): void => this.change({ other: { ...now(), ...changes } });
@@ -156,43 +162,43 @@ export class Toolbar {
     const sceneTrace = scene.trace(now().trace);
     const parts: HTMLElement[] = [];
     if (scene.traces.length > 1 && !scene.header.findings) {
-      const options = scene.traces.map((each, value) => ({ value, text: each.name || String(value + 1) }));
+      const options = scene.traces.map(({ name }, value) => ({ value, text: name || String(value + 1) }));
       const control = choice(options, (trace) => set({ trace, site: null, head: null }), "other.trace");
-      parts.push(named(this.word("control.trace"), this.keep(control, () => now().trace)));
+      parts.push(withTitle(this.say("control.trace"), this.follow(control, () => now().trace)));
     }
-    const sites = menu(this.groups(sceneTrace), (site) => set({ site, head: null }), "other.site");
-    const element = this.keep(sites, () => scene.trace(now().trace).site(now().site).name);
-    const mean = { value: null, text: this.word("control.mean") };
+    const sites = menu(this.siteGroups(sceneTrace), (site) => set({ site, head: null }), "other.site");
+    const element = this.follow(sites, () => scene.trace(now().trace).site(now().site).name);
+    const mean = { value: null, text: this.say("control.mean") };
     const heads = this.headControl(sceneTrace.site(now().site), mean, (head) => set({ head }), () => now().head, "other.head");
-    return [...parts, named(title, element, [heads])];
+    return [...parts, withTitle(title, element, [heads])];
   }
 
   private depth(): HTMLElement {
     const control = choice(this.options("depth", ["head", "layer", "all"] as const), (depth) => this.change({ depth }), "depth");
-    return named(this.word("control.depth"), this.keep(control, ({ state }) => state.depth));
+    return withTitle(this.say("control.depth"), this.follow(control, ({ state }) => state.depth));
   }
 
   private axis(): HTMLElement {
     const { language } = this.props;
     const options = (["row", "column"] as const).map((value) => ({ value, text: say(`axis.${value}`, language) }));
-    const control = choice(options, (axis) => this.change({ axis, ...this.turned(axis) }), "axis");
-    return named(say("control.axis", language), this.keep(control, ({ state }) => state.axis));
+    const control = choice(options, (axis) => this.change({ axis, ...this.unpinIfTurned(axis) }), "axis");
+    return withTitle(say("control.axis", language), this.follow(control, ({ state }) => state.axis));
   }
 
-  /** A pinned token means the same one in the other direction only if rows are columns. */
-  private turned(axis: State["axis"]): { place?: null } {
+  /** Unpin the token when the direction changes, unless rows and columns are the same tokens. */
+  private unpinIfTurned(axis: State["axis"]): { place?: null } {
     const { scene, state } = this.props;
     const site = scene.trace(state.trace).site(state.site);
     return axis === state.axis || site.rows.equals(site.columns) ? {} : { place: null };
   }
 
   private span(): HTMLElement {
-    const control = choice(this.options("span", ["layers", "all", "time"] as const), (span) => this.reach(span), "span");
-    return named(this.word("control.span"), this.keep(control, ({ state }) => state.span));
+    const control = choice(this.options("span", ["layers", "all", "time"] as const), (span) => this.changeSpan(span), "span");
+    return withTitle(this.say("control.span"), this.follow(control, ({ state }) => state.span));
   }
 
-  /** A span needs maps of its kind: self-attention across layers, cross maps over decoding. */
-  private reach(span: State["span"]): void {
+  /** Change the span, and the site if the span needs another: self-attention for all layers, cross-attention for source to output. */
+  private changeSpan(span: State["span"]): void {
     const { scene, state } = this.props;
     const { sites } = scene.trace(state.trace);
     const now = scene.trace(state.trace).site(state.site);
@@ -203,7 +209,8 @@ export class Toolbar {
     this.change({ span, threshold: null, ...moved });
   }
 
-  private colours(site: Site): HTMLElement {
+  /** Buttons in the colours of the heads, which switch the lines of each head on and off. */
+  private headToggles(site: Site): HTMLElement {
     const { colours } = this.props;
     const options = Array.from({ length: site.heads }, (_, head) => ({
       value: head,
@@ -214,37 +221,37 @@ export class Toolbar {
     const shown = ({ state }: ViewProps): number[] => (state.head === null ? (state.heads ?? every) : [state.head]);
     const toggled = (head: number): void => {
       const on = shown(this.props);
-      // the first click on one of all shows it alone
-      const heads = on.length === every.length ? [head] : on.includes(head) ? on.filter((each) => each !== head) : [...on, head];
+      // while all heads are on, a click shows that head alone
+      const heads = on.length === every.length ? [head] : on.includes(head) ? on.filter((other) => other !== head) : [...on, head];
       const full = heads.length === every.length || heads.length === 0;
       this.change({ head: null, heads: full ? null : heads.sort((one, two) => one - two) });
     };
     const control = toggles(options, toggled, "heads");
-    const element = this.keep(control, shown);
+    const element = this.follow(control, shown);
     element.classList.add("coloured");
     const all = h("button", { type: "button", class: "quiet", "data-key": "heads.all" }, [say("control.every", this.props.language)], {
       click: () => this.change({ head: null, heads: null }),
     });
-    return named(this.word("control.head"), element, [all]);
+    return withTitle(this.say("control.head"), element, [all]);
   }
 
   private unit(): HTMLElement {
     const control = choice(this.options("unit", ["piece", "word", "sentence"] as const), (unit) => this.change({ unit }), "unit");
-    return named(this.word("control.unit"), this.keep(control, ({ state }) => state.unit));
+    return withTitle(this.say("control.unit"), this.follow(control, ({ state }) => state.unit));
   }
 
   private hide(): HTMLElement {
-    const toggled = (each: State["hide"][number]): void => {
+    const toggled = (name: Hidden): void => {
       const { hide } = this.props.state;
-      this.change({ hide: HIDEABLE.filter((other) => (other === each) !== hide.includes(other)) });
+      this.change({ hide: HIDEABLE.filter((other) => (other === name) !== hide.includes(other)) });
     };
     const control = toggles(this.options("hide", HIDEABLE), toggled, "hide");
-    return named(this.word("control.hide"), this.keep(control, ({ state }) => state.hide));
+    return withTitle(this.say("control.hide"), this.follow(control, ({ state }) => state.hide));
   }
 
   private scale(): HTMLElement {
     const control = choice(this.options("scale", ["linear", "log", "row"] as const), (scale) => this.change({ scale }), "scale");
-    return named(this.word("control.scale"), this.keep(control, ({ state }) => state.scale));
+    return withTitle(this.say("control.scale"), this.follow(control, ({ state }) => state.scale));
   }
 
   private threshold(): HTMLElement {
@@ -252,13 +259,13 @@ export class Toolbar {
     const auto = h("button", { type: "button", class: "quiet", "data-key": "threshold.auto" }, [say("control.auto", this.props.language)], {
       click: () => this.change({ threshold: null }),
     });
-    const value = ({ state }: ViewProps): number => state.threshold ?? this.drawn;
-    return named(this.word("control.threshold"), this.keep(control, value), [auto]);
+    const value = ({ state }: ViewProps): number => state.threshold ?? this.drawnThreshold;
+    return withTitle(this.say("control.threshold"), this.follow(control, value), [auto]);
   }
 
   private label(): HTMLElement {
     const control = choice(this.options("label", ["read", "produced"] as const), (label) => this.change({ label }), "label");
     const value = ({ scene, state }: ViewProps): "read" | "produced" => rowLabelSource(scene.trace(state.trace).site(state.site), state);
-    return named(this.word("control.label"), this.keep(control, value));
+    return withTitle(this.say("control.label"), this.follow(control, value));
   }
 }

@@ -1,10 +1,15 @@
-/** Weights by the factors of their logarithm (FORMAT.md, section 2, "Factors"). */
+/**
+ * Decodes weights that were stored as factors (FORMAT.md, section 2, "Factors").
+ *
+ * Attention weights are exp(query . key) up to a constant for each row, so the logarithm of a map has a low rank:
+ * log w_ij = r_i + c_j + sum over k of left_ik right_kj, with a few corrections. That is far fewer numbers than weights.
+ */
 import type { Support } from "./map-blob";
 import type { Matrix } from "../matrix";
 
 const CORRECTION = 0.04;
 
-/** Reads on from a place, in the byte order of the format. */
+/** Reads numbers one after the other, little-endian. */
 class Reader {
   constructor(
     readonly view: DataView,
@@ -26,7 +31,7 @@ class Reader {
     return new Int8Array(this.view.buffer, this.view.byteOffset + this.at - length, length);
   }
 
-  /** Numbers of a row or column: base + step n, n as two planes of bytes. */
+  /** One number for each row or column: base + step * n, with n of 16 bits as a plane of low and a plane of high bytes. */
   line(length: number): Float32Array {
     const base = this.float();
     const step = this.float();
@@ -36,6 +41,7 @@ class Reader {
   }
 }
 
+/** Fill the map with exp of its logarithms within the support, and with 0 outside. */
 export function readFactors(
   view: DataView,
   start: number,
@@ -51,26 +57,26 @@ export function readFactors(
   const highs = [reader.signed(rank * map.rows), reader.signed(rank * map.columns)];
   const left = lowBits(reader, highs[0]!, map.rows, shifts.subarray(0, rank));
   const right = lowBits(reader, highs[1]!, map.columns, shifts.subarray(rank));
-  const [one, two] = [turned(left, map.rows, steps), turned(right, map.columns, null)];
+  const [one, two] = [transpose(left, map.rows, steps), transpose(right, map.columns, null)];
   multiply(map, support, { rowLine, columnLine, left: one, right: two, rank });
-  correct(reader, map.data);
+  applyCorrections(reader, map.data);
   exponentiate(map, support);
 }
 
-/** (high << shift) + low, its low bits in planes. */
+/** The integers (high << shift) + low; the low bits come as one plane of bits for each bit. */
 function lowBits(reader: Reader, high: Int8Array, size: number, shifts: Uint8Array): Float32Array {
-  const found = new Float32Array(high.length);
+  const result = new Float32Array(high.length);
   shifts.forEach((shift, k) => {
     const base = k * size;
-    for (let index = 0; index < size; index++) found[base + index] = high[base + index]! * 2 ** shift;
+    for (let index = 0; index < size; index++) result[base + index] = high[base + index]! * 2 ** shift;
     for (let bit = 0; bit < shift; bit++) {
       const plane = reader.bytes((size + 7) >> 3);
       for (let index = 0; index < size; index++) {
-        if ((plane[index >> 3]! >> (index & 7)) & 1) found[base + index]! += 2 ** bit;
+        if ((plane[index >> 3]! >> (index & 7)) & 1) result[base + index]! += 2 ** bit;
       }
     }
   });
-  return found;
+  return result;
 }
 
 interface Parts {
@@ -81,30 +87,30 @@ interface Parts {
   rank: number;
 }
 
-/** The factors of each row or column side by side. */
-function turned(factors: Float32Array, size: number, steps: Float32Array | null): Float64Array {
+/** Transpose to one row of factors for each row or column of the map, times the steps: the inner loop reads them in order. */
+function transpose(factors: Float32Array, size: number, steps: Float32Array | null): Float64Array {
   const rank = factors.length / Math.max(1, size);
-  const found = new Float64Array(factors.length);
+  const result = new Float64Array(factors.length);
   for (let k = 0; k < rank; k++) {
     const step = steps ? steps[k]! : 1;
-    for (let index = 0; index < size; index++) found[index * rank + k] = step * factors[k * size + index]!;
+    for (let index = 0; index < size; index++) result[index * rank + k] = step * factors[k * size + index]!;
   }
-  return found;
+  return result;
 }
 
-/** Logarithms, two rows and four columns at once: eight sums stay in registers. */
+/** Compute the logarithms, two rows by four columns at a time: eight sums stay in registers. */
 function multiply(map: Matrix, { starts, stops }: Support, parts: Parts): void {
   for (let row = 0; row < map.rows; row += 2) {
     const next = Math.min(row + 1, map.rows - 1);
     const from = Math.min(starts[row]!, starts[next]!);
     const to = Math.max(stops[row]!, stops[next]!);
-    if (map.columns < 4) for (const each of [row, next]) narrow(map, parts, each);
-    else twoRows(map, parts, row, next, from, to);
+    if (map.columns < 4) for (const each of [row, next]) multiplyRow(map, parts, each);
+    else multiplyTwoRows(map, parts, row, next, from, to);
   }
 }
 
-/** A row of a map that has less than four columns. */
-function narrow({ columns, data }: Matrix, parts: Parts, row: number): void {
+/** One row of a map with fewer than four columns. */
+function multiplyRow({ columns, data }: Matrix, parts: Parts, row: number): void {
   const { left, right, rank, rowLine, columnLine } = parts;
   for (let column = 0; column < columns; column++) {
     let sum = rowLine[row]! + columnLine[column]!;
@@ -113,13 +119,13 @@ function narrow({ columns, data }: Matrix, parts: Parts, row: number): void {
   }
 }
 
-function twoRows(map: Matrix, parts: Parts, row: number, next: number, from: number, to: number): void {
+function multiplyTwoRows(map: Matrix, parts: Parts, row: number, next: number, from: number, to: number): void {
   const { columns, data } = map;
   const { left, right, rank, rowLine, columnLine } = parts;
   const [one, two, high, low] = [row * rank, next * rank, row * columns, next * columns];
   const [first, second] = [rowLine[row]!, rowLine[next]!];
   for (let at = from; at < to; at += 4) {
-    const column = Math.min(at, columns - 4); // the last four may have been reckoned before
+    const column = Math.min(at, columns - 4); // the last four overlap those before, instead of a slower loop for the rest
     const a = column * rank;
     const b = a + rank;
     const c = b + rank;
@@ -152,7 +158,8 @@ function twoRows(map: Matrix, parts: Parts, row: number, next: number, from: num
   }
 }
 
-function correct(reader: Reader, data: Float32Array): void {
+/** Add the corrections of single cells, where the low rank is not exact enough. */
+function applyCorrections(reader: Reader, data: Float32Array): void {
   const count = reader.view.getUint32(reader.at, true);
   reader.at += 4;
   const planes = [0, 1, 2, 3].map(() => reader.bytes(count));
@@ -165,13 +172,13 @@ function correct(reader: Reader, data: Float32Array): void {
   }
 }
 
-const FINE = 2048; // steps between one power of two and the next
-const LOWEST = 200; // powers of two below one; what is less is 0
+const FINE = 2048; // table entries between one power of two and the next
+const LOWEST = 200; // powers of two below one that the table has; smaller results are 0
 const POWERS = Float64Array.from({ length: LOWEST + 60 }, (_, index) => 2 ** (index - LOWEST));
 const BETWEEN = Float64Array.from({ length: FINE }, (_, index) => 2 ** (index / FINE));
 
-/** exp by tables, to 2e-8: ten times as fast as Math.exp. */
-function power(logarithm: number): number {
+/** exp by tables, exact to 2e-8 and ten times as fast as Math.exp. */
+function fastExp(logarithm: number): number {
   const scaled = Math.min(logarithm * Math.LOG2E + LOWEST, LOWEST + 59);
   if (!(scaled > 0)) return 0;
   const whole = scaled | 0;
@@ -186,6 +193,6 @@ function exponentiate({ rows, columns, data }: Matrix, { starts, stops }: Suppor
     const [start, stop] = [base + starts[row]!, base + Math.max(starts[row]!, stops[row]!)];
     data.fill(0, base, start);
     data.fill(0, stop, base + columns);
-    for (let cell = start; cell < stop; cell++) data[cell] = power(data[cell]!);
+    for (let cell = start; cell < stop; cell++) data[cell] = fastExp(data[cell]!);
   }
 }

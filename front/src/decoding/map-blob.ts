@@ -1,8 +1,13 @@
-/** A blob of weights, inflated, as a map (FORMAT.md, section 2). */
+/**
+ * Decodes the weights of one map from its decompressed blob (FORMAT.md, section 2).
+ *
+ * A blob says its code (levels, differences of levels, or factors), its support (which columns each row has: all, causal,
+ * or a run per row), rows, columns and largest weight; then come the weights of the support, row by row.
+ */
 import { readFactors } from "./factors";
 import { zeros, type Matrix } from "../matrix";
 
-/** Which columns each row has: [start, stop). */
+/** The columns that each row has weights for: [start, stop). Others are 0. */
 export interface Support {
   starts: Int32Array;
   stops: Int32Array;
@@ -23,6 +28,7 @@ function weightOf(level: number): number {
 /** The weight of each level: the steps of a logarithmic scale (FORMAT.md, section 2, "Levels"). */
 export const LEVELS = Float32Array.from({ length: 256 }, (_, level) => weightOf(level));
 
+/** The weights of a map. */
 export function decode(bytes: Uint8Array): Matrix {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const rank = view.getUint16(2, true);
@@ -30,10 +36,11 @@ export function decode(bytes: Uint8Array): Matrix {
   const [support, start] = readSupport(view, map, bytes[1]!);
   if (bytes[0] === FACTORS) readFactors(view, start, rank, map, support);
   else readLevels(bytes.subarray(start), map, support, bytes[0] === DIFFERENCES);
-  cut(map.data, view.getFloat32(12, true));
+  capWeights(map.data, view.getFloat32(12, true));
   return map;
 }
 
+/** The support, and where the weights begin. */
 function readSupport(view: DataView, map: Matrix, kind: number): [Support, number] {
   const starts = new Int32Array(map.rows);
   const stops = new Int32Array(map.rows).fill(map.columns);
@@ -53,8 +60,9 @@ function readSupport(view: DataView, map: Matrix, kind: number): [Support, numbe
   return [{ starts, stops }, at];
 }
 
+/** Weights from one byte each. */
 function readLevels(bytes: Uint8Array, map: Matrix, support: Support, differences: boolean): void {
-  if (differences) bytes = undo(bytes, map, support);
+  if (differences) bytes = undoPrediction(bytes, map, support);
   let at = 0;
   for (let row = 0; row < map.rows; row++) {
     const base = row * map.columns;
@@ -64,9 +72,12 @@ function readLevels(bytes: Uint8Array, map: Matrix, support: Support, difference
   }
 }
 
-/** Levels from what their neighbours did not let one expect. */
-function undo(bytes: Uint8Array, map: Matrix, support: Support): Uint8Array {
-  const found = new Uint8Array(bytes.length);
+/**
+ * Levels from their differences to a prediction. The prediction is up + left - corner, kept between `up` and `left`
+ * (the median predictor of lossless image codecs), so that smooth maps become small numbers.
+ */
+function undoPrediction(bytes: Uint8Array, map: Matrix, support: Support): Uint8Array {
+  const levels = new Uint8Array(bytes.length);
   let above = new Uint8Array(map.columns + 1);
   let here = new Uint8Array(map.columns + 1);
   let at = 0;
@@ -77,16 +88,17 @@ function undo(bytes: Uint8Array, map: Matrix, support: Support): Uint8Array {
       const left = here[column]!;
       const low = up < left ? up : left;
       const high = up < left ? left : up;
-      const guess = Math.min(high, Math.max(low, up + left - above[column]!));
-      found[at] = here[column + 1] = (bytes[at]! + guess) & 255;
+      const prediction = Math.min(high, Math.max(low, up + left - above[column]!));
+      levels[at] = here[column + 1] = (bytes[at]! + prediction) & 255;
       at++;
     }
     [above, here] = [here, above];
   }
-  return found;
+  return levels;
 }
 
-function cut(data: Float32Array, most: number): void {
+/** Rounding may lift a weight above the largest one of the map; cut it down. */
+function capWeights(data: Float32Array, most: number): void {
   for (let index = 0; index < data.length; index++) {
     if (data[index]! > most) data[index] = most;
   }
