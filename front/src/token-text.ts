@@ -22,7 +22,7 @@ export function visible(text: string): string {
   return spelled.replace(/^ +| +$/g, (spaces) => "␣".repeat(spaces.length));
 }
 
-/** A token within runningText text: invisible characters as symbols, but line breaks stay. */
+/** A token within running text: invisible characters as symbols, but line breaks stay. */
 export function runningText(text: string): string {
   return text.replace(INVISIBLE, (character) => (character === "\n" ? "\n" : symbolFor(character)));
 }

@@ -18,7 +18,7 @@ export class Toolbar {
   private props!: ViewProps;
   private drawnThreshold = 0; // shown by the slider while the reader has not chosen one
 
-  /** Show the state; controls are made anew only when others are requiredBlobs, so that focus stays. */
+  /** Show the state. Controls are made anew only when others are needed, so that the focus stays where it is. */
   show(props: ViewProps, threshold?: number): void {
     this.props = props;
     this.drawnThreshold = threshold ?? this.drawnThreshold;

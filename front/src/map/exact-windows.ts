@@ -1,45 +1,47 @@
-/** Exact parts of long maps that were asked for as one zooms. */
+/** LoadedWindow weights of long maps, requested from Python while the reader zooms in a notebook. */
 import { decode } from "../decoding/map-blob";
 import { inflate } from "../decoding/inflate";
 import type { RequestWindow } from "../view";
 import type { Matrix } from "../matrix";
 import type { Viewport } from "./layout";
 
-const MOST = 1 << 19; // weights of one part
-const REST = 160; // milliseconds that the reader keeps still before a part is asked for
-const KEPT = 8;
+const MAX_WEIGHTS = 1 << 19; // of one window
+const DELAY = 160; // milliseconds without zooming or moving before a window is requested
+const MAX_KEPT = 8; // windows of one head
 
-export interface Exact {
+/** A window that has arrived. */
+export interface LoadedWindow {
   rows: [number, number];
   columns: [number, number];
   weights: Matrix;
 }
 
 export class ExactWindows {
-  private readonly kept = new Map<string, Exact[]>();
+  private readonly kept = new Map<string, LoadedWindow[]>();
   private timer = 0;
 
-  of(trace: number, site: string, head: number | null): Exact[] {
+  /** The windows of a head that have arrived. */
+  of(trace: number, site: string, head: number | null): LoadedWindow[] {
     return this.kept.get(`${trace} ${head} ${site}`) ?? [];
   }
 
-  /** RequestWindow for what is seen, once the reader keeps still, if it is little enough and not there yet. */
-  want(requestWindow: RequestWindow, place: { trace: number; site: string; head: number }, part: Viewport, drawn: () => void): void {
+  /** Request the visible part once the reader keeps still, unless it is too large or already there; then call `drawn`. */
+  request(requestWindow: RequestWindow, place: { trace: number; site: string; head: number }, viewport: Viewport, drawn: () => void): void {
     clearTimeout(this.timer);
-    const [rows, columns] = [part.seenRows, part.seenColumns];
+    const [rows, columns] = [viewport.visibleRows, viewport.visibleColumns];
     const size = (rows[1] - rows[0]) * (columns[1] - columns[0]);
-    const covers = (each: Exact): boolean => within(rows, each.rows) && within(columns, each.columns);
-    if (size > MOST || this.of(place.trace, place.site, place.head).some(covers)) return;
+    const covers = (loaded: LoadedWindow): boolean => within(rows, loaded.rows) && within(columns, loaded.columns);
+    if (size > MAX_WEIGHTS || this.of(place.trace, place.site, place.head).some(covers)) return;
     this.timer = window.setTimeout(() => {
       const keep = (bytes: Uint8Array): void => {
         const key = `${place.trace} ${place.head} ${place.site}`;
-        const found = { rows, columns, weights: decode(inflate(bytes)) };
-        this.kept.set(key, [...(this.kept.get(key) ?? []), found].slice(-KEPT));
+        const loaded = { rows, columns, weights: decode(inflate(bytes)) };
+        this.kept.set(key, [...(this.kept.get(key) ?? []), loaded].slice(-MAX_KEPT));
         drawn();
       };
-      // what cannot be had leaves the cells as they are
+      // if the request fails, the cells with their means stay
       requestWindow({ ...place, rows, columns }).then(keep, () => undefined);
-    }, REST);
+    }, DELAY);
   }
 }
 

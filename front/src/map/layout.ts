@@ -1,19 +1,20 @@
-/** Where a map lies on its canvas, and which part of it is seen. */
+/** The layout of a map on its canvas (Frame), and the part of it that is visible after zooming and moving (Viewport). */
 import { FONT, visible, width } from "../token-text";
 
-/** Rows or columns of a map: how many, what each is called. */
+/** The labels of the rows or of the columns of a map. */
 export interface AxisLabels {
   count: number;
   text(index: number): string;
   special(index: number): boolean;
 }
 
-/** Pixels that a map may take. */
+/** The pixels that a map may take. */
 export interface Room {
   wide: number;
   high: number;
 }
 
+/** Where the cells lie on the canvas, and the size of the canvas with its labels, in CSS pixels. */
 export interface Frame {
   left: number;
   top: number;
@@ -22,30 +23,30 @@ export interface Frame {
   /** The canvas. */
   width: number;
   height: number;
-  /** How column names stand: level, slanting or upright. */
+  /** The angle of column labels: horizontal, slanted or vertical. */
   turn: number;
   font: string;
 }
 
 export const FONT_SIZE = 12;
 export const LINE = 15;
-const MOST_CELL = 44;
-const ALL_NAMED = 64; // rows that all have their names, however tall the map becomes
-export const SLANTED = 19; // pixels that a slanting name needs
-const SAMPLE = 400; // names that are measured to find their room
+const LARGEST_CELL = 44; // pixels; maps with few cells get larger ones
+const ALL_LABELLED = 64; // up to so many rows all get their label, however tall the map becomes
+export const SLANTED = 19; // pixels that a slanted label needs beside the next
+const MEASURED = 400; // labels that are measured to find the width of all
 export const SLANT = -Math.PI / 4;
 export const UPRIGHT = -Math.PI / 2;
 
-/** The frame of a map in the room that there is; cells are squares unless the map is very long. */
+/** Lay out a map in the room that there is. Cells are squares unless the map is far wider than tall, or the reverse. */
 export function layoutMap(rows: AxisLabels, columns: AxisLabels, room: Room): Frame {
   const font = `${FONT_SIZE}px ${FONT}`;
-  const left = Math.min(longest(rows, font), Math.max(64, 0.26 * room.wide)) + 12;
-  const names = longest(columns, font);
+  const left = Math.min(longestLabel(rows, font), Math.max(64, 0.26 * room.wide)) + 12;
+  const names = longestLabel(columns, font);
   const most = Math.min(names, 132);
-  const high = Math.max(room.high - most, LINE * Math.min(rows.count, ALL_NAMED), 120);
+  const high = Math.max(room.high - most, LINE * Math.min(rows.count, ALL_LABELLED), 120);
   const size = (over: number): [number, number] =>
     cellSize(rows.count, columns.count, room.wide - left - 2 - over, high);
-  const over = Math.max(0, most * 0.72 - 6); // how far the last slanting name reaches out
+  const over = Math.max(0, most * 0.72 - 6); // how far the last slanted label extends to the right
   let [cell, turn] = [size(0), 0];
   if (names + 8 > cell[0]) [cell, turn] = [size(over), SLANT];
   if (turn === SLANT && cell[0] < SLANTED) [cell, turn] = [size(0), UPRIGHT];
@@ -56,25 +57,26 @@ export function layoutMap(rows: AxisLabels, columns: AxisLabels, room: Room): Fr
 }
 
 function cellSize(rows: number, columns: number, wide: number, high: number): [number, number] {
-  const most = Math.min(76, Math.max(MOST_CELL, 480 / Math.max(rows, columns)));
+  const most = Math.min(76, Math.max(LARGEST_CELL, 480 / Math.max(rows, columns)));
   const across = Math.min(most, wide / columns);
   const down = Math.min(most, high / rows);
   const square = Math.min(across, down);
-  const snug = (size: number): number => (size >= 4 ? Math.floor(size) : size);
-  if (square * 2.5 >= Math.max(across, down)) return [snug(square), snug(square)];
-  return [snug(across), snug(down)];
+  const wholePixels = (size: number): number => (size >= 4 ? Math.floor(size) : size);
+  if (square * 2.5 >= Math.max(across, down)) return [wholePixels(square), wholePixels(square)];
+  return [wholePixels(across), wholePixels(down)];
 }
 
-function longest(side: AxisLabels, font: string): number {
-  const step = Math.max(1, Math.floor(side.count / SAMPLE));
-  let found = 0;
+/** The width of the longest label. */
+function longestLabel(side: AxisLabels, font: string): number {
+  const step = Math.max(1, Math.floor(side.count / MEASURED));
+  let longest = 0;
   for (let index = 0; index < side.count; index += step) {
-    found = Math.max(found, width(visible(side.text(index)), font));
+    longest = Math.max(longest, width(visible(side.text(index)), font));
   }
-  return Math.ceil(found);
+  return Math.ceil(longest);
 }
 
-/** The part of a map that is seen: its first row and column, and how much it is magnified. */
+/** The visible part of a map: its first column (x) and row (y), which may be fractions, and the zoom factor. */
 export class Viewport {
   x = 0;
   y = 0;
@@ -102,47 +104,51 @@ export class Viewport {
     return [this.frame.left + (column - this.x) * across, this.frame.top + (row - this.y) * down];
   }
 
-  get most(): number {
+  /** The zoom at which a cell has 56 pixels: more would show nothing new. */
+  get largestZoom(): number {
     const [across, down] = this.size;
     return Math.max(1, (56 * this.zoom) / Math.max(across, down));
   }
 
+  /** Zoom in or out so that the cell under a point of the canvas stays there. */
   zoomAt(factor: number, x: number, y: number): void {
     const [column, row] = this.at(x, y);
-    this.zoom = Math.min(this.most, Math.max(1, this.zoom * factor));
+    this.zoom = Math.min(this.largestZoom, Math.max(1, this.zoom * factor));
     const [across, down] = this.size;
     this.x = column - (x - this.frame.left) / across;
     this.y = row - (y - this.frame.top) / down;
-    this.keep();
+    this.clamp();
   }
 
+  /** Move by pixels. */
   move(x: number, y: number): void {
     const [across, down] = this.size;
     this.x -= x / across;
     this.y -= y / down;
-    this.keep();
+    this.clamp();
   }
 
   /** Show these columns and rows as large as they fit. */
   fit(columns: [number, number], rows: [number, number]): void {
     const share = Math.max((columns[1] - columns[0]) / this.columns, (rows[1] - rows[0]) / this.rows);
-    this.zoom = Math.min(this.most, Math.max(1, 1 / share));
+    this.zoom = Math.min(this.largestZoom, Math.max(1, 1 / share));
     this.x = (columns[0] + columns[1]) / 2 - this.columns / this.zoom / 2;
     this.y = (rows[0] + rows[1]) / 2 - this.rows / this.zoom / 2;
-    this.keep();
+    this.clamp();
   }
 
-  private keep(): void {
+  /** Keep the visible part inside the map. */
+  private clamp(): void {
     this.x = Math.min(this.columns - this.columns / this.zoom, Math.max(0, this.x));
     this.y = Math.min(this.rows - this.rows / this.zoom, Math.max(0, this.y));
   }
 
-  /** [first, last) of what is seen. */
-  get seenColumns(): [number, number] {
+  /** The columns that are visible: [first, last). */
+  get visibleColumns(): [number, number] {
     return [Math.floor(this.x), Math.min(this.columns, Math.ceil(this.x + this.columns / this.zoom))];
   }
 
-  get seenRows(): [number, number] {
+  get visibleRows(): [number, number] {
     return [Math.floor(this.y), Math.min(this.rows, Math.ceil(this.y + this.rows / this.zoom))];
   }
 }

@@ -1,27 +1,33 @@
-/** A map on a canvas: cells, names, the pointer's row and column, zooming and moving. */
+/**
+ * A map on a canvas: cells, labels, the row and column under the pointer, zooming and moving.
+ *
+ * The cells are painted once, one pixel each, on a canvas of their own; each drawing scales that image, so that moving
+ * and zooming stay fast. What follows the pointer is drawn on a second canvas above.
+ */
 import { colourAt, isBright, paint } from "../colours";
 import { h, resizeCanvas } from "../dom";
 import { visible, width } from "../token-text";
 import type { Matrix } from "../matrix";
 import { layoutMap, Viewport, type AxisLabels } from "./layout";
-import { drawColumnName, drawColumnNames, drawRowNames, name, type Inks } from "./axis-labels";
+import { drawColumnLabel, drawColumnLabels, drawRowLabels, labelText, type TextColours } from "./axis-labels";
 
-/** An exact part of a long map. */
+/** A window of exact weights within a long map. */
 export interface Patch {
   rows: [number, number];
   columns: [number, number];
   weights: Matrix;
   shades: Float32Array;
-  /** Whether its edge is drawn: it was chosen, and is not just what is seen. */
+  /** Whether its edge is drawn: windows of the page are framed, those fetched while zooming are not. */
   framed: boolean;
 }
 
+/** What the panel draws. */
 export interface Plot {
   weights: Matrix;
   shades: Float32Array;
   rows: AxisLabels;
   columns: AxisLabels;
-  /** Rows and columns of the sides in each cell of the weights. */
+  /** Rows and columns of tokens in each cell of the weights; [1, 1] unless the map is long. */
   cells: [number, number];
   colours: Uint32Array;
   patches: Patch[];
@@ -30,6 +36,7 @@ export interface Plot {
   marked?: { rows: number[]; columns: number[] };
 }
 
+/** The cell under the pointer. */
 export interface HoveredCell {
   row: number;
   column: number;
@@ -38,25 +45,25 @@ export interface HoveredCell {
 }
 
 export interface MapListener {
-  hover(found: HoveredCell | null, event: PointerEvent): void;
+  hover(hovered: HoveredCell | null, event: PointerEvent): void;
   pin(axis: "row" | "column", index: number): void;
-  /** Another part is seen. */
-  moved?(part: Viewport): void;
+  /** Another part of the map is visible. */
+  moved?(viewport: Viewport): void;
 }
 
-const GAPS = 11; // cells of this size are set apart
-const NUMBERS = 40; // cells of this size show their weight
-const THIN = 5; // rows and columns of this size are framed from outside
+const GRID_LINES = 11; // pixels of a cell from which lines are drawn between cells
+const WITH_NUMBERS = 40; // pixels of a cell from which its weight is written into it
+const THIN = 5; // pixels of a row below which its frame is drawn around it, not over it
 
 export class MapPanel {
   readonly element: HTMLElement;
-  part!: Viewport;
+  viewport!: Viewport;
   private readonly canvas = h("canvas", { role: "img", tabindex: 0 });
   private readonly above = h("canvas", { class: "above", "aria-hidden": "true" });
   private readonly picture = document.createElement("canvas");
   private patches: HTMLCanvasElement[] = [];
   private plot: Plot | null = null;
-  private inks: Inks = { name: "", faint: "", accent: "" };
+  private textColours: TextColours = { text: "", faint: "", accent: "" };
   private pressed: { x: number; y: number; moved: boolean } | null = null;
   private shape = "";
 
@@ -69,13 +76,13 @@ export class MapPanel {
       type: Name,
       handler: (event: HTMLElementEventMap[Name]) => void,
     ): void => this.element.addEventListener(type, handler, { passive: false });
-    on("pointermove", (event) => this.pointed(event));
-    on("pointerleave", (event) => this.left(event));
+    on("pointermove", (event) => this.pointerMoved(event));
+    on("pointerleave", (event) => this.pointerLeft(event));
     on("pointerdown", (event) => this.press(event));
     on("pointerup", (event) => this.release(event));
     on("pointercancel", () => (this.pressed = null));
     on("wheel", (event) => this.wheel(event));
-    on("dblclick", () => this.whole());
+    on("dblclick", () => this.showWhole());
   }
 
   show(plot: Plot, caption: string): void {
@@ -90,30 +97,31 @@ export class MapPanel {
     this.layout();
   }
 
-  /** Find room again, and keep the part that is seen if the map has the same shape. */
+  /** Lay the map out again, and keep the visible part if the map has the same shape. */
   layout(): void {
     const { plot } = this;
     if (!plot) return;
     const room = { wide: Math.max(180, Math.floor(this.room())), high: Math.max(320, window.innerHeight * 0.82) };
     const frame = layoutMap(plot.rows, plot.columns, room);
     const shape = `${plot.rows.count} ${plot.columns.count}`;
-    if (shape === this.shape) this.part.frame = frame;
-    else this.part = new Viewport(frame, plot.rows.count, plot.columns.count);
+    if (shape === this.shape) this.viewport.frame = frame;
+    else this.viewport = new Viewport(frame, plot.rows.count, plot.columns.count);
     this.shape = shape;
     this.draw();
   }
 
-  whole(): void {
+  /** Show the whole map again. */
+  showWhole(): void {
     if (!this.plot) return;
-    this.part = new Viewport(this.part.frame, this.plot.rows.count, this.plot.columns.count);
+    this.viewport = new Viewport(this.viewport.frame, this.plot.rows.count, this.plot.columns.count);
     this.draw();
   }
 
   draw(): void {
-    const { plot, part } = this;
+    const { plot, viewport } = this;
     if (!plot) return;
-    this.readInks();
-    const { frame } = part;
+    this.readColours();
+    const { frame } = viewport;
     const context = resizeCanvas(this.canvas, frame.width, frame.height);
     context.save();
     context.beginPath();
@@ -122,38 +130,38 @@ export class MapPanel {
     this.drawCells(context, plot);
     plot.patches.forEach((patch, index) => this.drawPatch(context, patch, this.patches[index]!));
     context.restore();
-    drawRowNames(context, part, plot.rows, this.inks);
-    drawColumnNames(context, part, plot.columns, this.inks);
-    this.element.classList.toggle("zoomed", part.zoom > 1);
-    // for those that drive the page: where the cells are
+    drawRowLabels(context, viewport, plot.rows, this.textColours);
+    drawColumnLabels(context, viewport, plot.columns, this.textColours);
+    this.element.classList.toggle("zoomed", viewport.zoom > 1);
+    // tells tests in a browser where the cells are
     this.element.dataset["frame"] = [frame.left, frame.top, frame.wide, frame.high].join(" ");
-    this.drawAbove(null);
-    this.listener.moved?.(part);
+    this.drawOverlay(null);
+    this.listener.moved?.(viewport);
   }
 
-  private readInks(): void {
+  private readColours(): void {
     const style = getComputedStyle(this.element);
     const ink = (key: string): string => style.getPropertyValue(key).trim();
-    this.inks = { name: ink("--ink"), faint: ink("--faint"), accent: ink("--accent") };
+    this.textColours = { text: ink("--ink"), faint: ink("--faint"), accent: ink("--accent") };
   }
 
   private drawCells(context: CanvasRenderingContext2D, plot: Plot): void {
-    const { part, picture } = this;
+    const { viewport, picture } = this;
     const [high, wide] = plot.cells;
-    const [x, y] = part.point(0, 0);
-    const [across, down] = [part.size[0] * wide, part.size[1] * high];
+    const [x, y] = viewport.point(0, 0);
+    const [across, down] = [viewport.size[0] * wide, viewport.size[1] * high];
     context.imageSmoothingEnabled = across < 1 || down < 1;
     context.imageSmoothingQuality = "high";
     context.drawImage(picture, x, y, across * plot.weights.columns, down * plot.weights.rows);
-    if (Math.min(across, down) >= GAPS) this.drawGaps(context, across, down, [x, y], plot.weights);
-    if (across >= NUMBERS && down >= 18 && plot.patches.length === 0) this.drawNumbers(context, plot);
+    if (Math.min(across, down) >= GRID_LINES) this.drawGridLines(context, across, down, [x, y], plot.weights);
+    if (across >= WITH_NUMBERS && down >= 18 && plot.patches.length === 0) this.drawNumbers(context, plot);
   }
 
-  private drawGaps(
+  private drawGridLines(
     context: CanvasRenderingContext2D, across: number, down: number, [x, y]: [number, number], map: Matrix,
   ): void {
     context.fillStyle = getComputedStyle(this.element).getPropertyValue("--paper");
-    const { frame } = this.part;
+    const { frame } = this.viewport;
     for (let column = 1; column < map.columns; column++) {
       context.fillRect(Math.round(x + column * across) - 0.5, frame.top, 1, frame.high);
     }
@@ -162,11 +170,11 @@ export class MapPanel {
     }
   }
 
-  /** Weights in percent, where they are large enough to be read at a glance. */
+  /** Write weights as percentages into the cells; weights below 0.5% would only be noise. */
   private drawNumbers(context: CanvasRenderingContext2D, plot: Plot): void {
-    const [rows, columns] = [this.part.seenRows, this.part.seenColumns];
+    const [rows, columns] = [this.viewport.visibleRows, this.viewport.visibleColumns];
     const [high, wide] = plot.cells;
-    context.font = this.part.frame.font.replace(/^\d+/, "11");
+    context.font = this.viewport.frame.font.replace(/^\d+/, "11");
     context.textAlign = "center";
     context.textBaseline = "middle";
     for (let row = Math.floor(rows[0] / high); row < rows[1] / high; row++) {
@@ -176,7 +184,7 @@ export class MapPanel {
         if (Math.abs(weight) < 0.005) continue;
         const bright = isBright(colourAt(plot.colours, plot.shades[cell]!));
         context.fillStyle = bright ? "rgb(0 0 0 / 62%)" : "rgb(255 255 255 / 88%)";
-        const [x, y] = this.part.point((column + 0.5) * wide, (row + 0.5) * high);
+        const [x, y] = this.viewport.point((column + 0.5) * wide, (row + 0.5) * high);
         const sign = weight < 0 ? "\u2212" : "";
         context.fillText(`${sign}${Math.round(Math.abs(100 * weight))}`, x, y + 0.5);
       }
@@ -184,43 +192,43 @@ export class MapPanel {
   }
 
   private drawPatch(context: CanvasRenderingContext2D, patch: Patch, canvas: HTMLCanvasElement): void {
-    const [x, y] = this.part.point(patch.columns[0], patch.rows[0]);
-    const [right, bottom] = this.part.point(patch.columns[1], patch.rows[1]);
-    const [across, down] = this.part.size;
+    const [x, y] = this.viewport.point(patch.columns[0], patch.rows[0]);
+    const [right, bottom] = this.viewport.point(patch.columns[1], patch.rows[1]);
+    const [across, down] = this.viewport.size;
     context.imageSmoothingEnabled = across < 1 || down < 1;
     context.drawImage(canvas, x, y, right - x, bottom - y);
     if (!patch.framed) return;
-    context.strokeStyle = this.inks.accent;
+    context.strokeStyle = this.textColours.accent;
     context.lineWidth = 1.5;
     context.strokeRect(x, y, Math.max(3, right - x), Math.max(3, bottom - y));
   }
 
-  /** The row and column of the pointer, and what is pinned. */
-  private drawAbove(found: HoveredCell | null): void {
-    const { plot, part } = this;
+  /** Draw what is marked, pinned and under the pointer, on the canvas above the map. */
+  private drawOverlay(hovered: HoveredCell | null): void {
+    const { plot, viewport } = this;
     if (!plot) return;
-    const { frame } = part;
+    const { frame } = viewport;
     const context = resizeCanvas(this.above, frame.width, frame.height);
     context.save();
     context.beginPath();
     context.rect(frame.left - 1, frame.top - 1, frame.wide + 2, frame.high + 2);
     context.clip();
-    context.strokeStyle = this.inks.accent;
+    context.strokeStyle = this.textColours.accent;
     if (plot.marked) this.drawMarked(context, plot.marked);
     if (plot.pinned) this.drawPinned(context, plot.pinned);
-    if (found) this.drawPointed(context, found, plot);
+    if (hovered) this.drawHovered(context, hovered, plot);
     context.restore();
-    if (found) this.drawBold(context, plot, found);
+    if (hovered) this.drawHoveredLabels(context, plot, hovered);
   }
 
   private drawPinned(context: CanvasRenderingContext2D, pinned: NonNullable<Plot["pinned"]>): void {
-    const { part } = this;
-    const { frame } = part;
+    const { viewport } = this;
+    const { frame } = viewport;
     const byRow = pinned.axis === "row";
-    const [x, y] = part.point(pinned.start, pinned.start);
-    const [right, bottom] = part.point(pinned.stop, pinned.stop);
+    const [x, y] = viewport.point(pinned.start, pinned.start);
+    const [right, bottom] = viewport.point(pinned.stop, pinned.stop);
     const size = byRow ? bottom - y : right - x;
-    const away = size < THIN ? 2 : 0; // around what a frame would hide
+    const away = size < THIN ? 2 : 0; // so that the frame does not hide a thin row
     context.lineWidth = size < THIN ? 1 : 2;
     if (byRow) context.strokeRect(frame.left, y - away, frame.wide, bottom - y + 2 * away);
     else context.strokeRect(x - away, frame.top, right - x + 2 * away, frame.high);
@@ -231,12 +239,12 @@ export class MapPanel {
     for (const column of marked.columns) this.drawPinned(context, { axis: "column", start: column, stop: column + 1 });
   }
 
-  private drawPointed(context: CanvasRenderingContext2D, found: HoveredCell, plot: Plot): void {
-    const { part } = this;
-    const { frame } = part;
-    const [rows, columns] = this.spanOf(found, plot);
-    const [x, y] = part.point(columns[0], rows[0]);
-    const [right, bottom] = part.point(columns[1], rows[1]);
+  private drawHovered(context: CanvasRenderingContext2D, hovered: HoveredCell, plot: Plot): void {
+    const { viewport } = this;
+    const { frame } = viewport;
+    const [rows, columns] = this.cellRange(hovered, plot);
+    const [x, y] = viewport.point(columns[0], rows[0]);
+    const [right, bottom] = viewport.point(columns[1], rows[1]);
     context.globalAlpha = 0.55;
     context.lineWidth = 1;
     context.strokeRect(frame.left, y, frame.wide, Math.max(1, bottom - y));
@@ -246,41 +254,42 @@ export class MapPanel {
     context.strokeRect(x, y, Math.max(2, right - x), Math.max(2, bottom - y));
   }
 
-  private spanOf(found: HoveredCell, plot: Plot): [[number, number], [number, number]] {
-    const [high, wide] = found.patch ? [1, 1] : plot.cells;
-    const [row, column] = [found.row - (found.row % high), found.column - (found.column % wide)];
+  /** The rows and columns of tokens that the hovered cell covers. */
+  private cellRange(hovered: HoveredCell, plot: Plot): [[number, number], [number, number]] {
+    const [high, wide] = hovered.patch ? [1, 1] : plot.cells;
+    const [row, column] = [hovered.row - (hovered.row % high), hovered.column - (hovered.column % wide)];
     return [
       [row, Math.min(row + high, plot.rows.count)],
       [column, Math.min(column + wide, plot.columns.count)],
     ];
   }
 
-  /** The names of the pointer's row and column over the others. */
-  private drawBold(context: CanvasRenderingContext2D, plot: Plot, found: HoveredCell): void {
-    const { frame } = this.part;
-    const [rows, columns] = this.spanOf(found, plot);
+  /** Write the labels of the hovered row and column in bold over the others. */
+  private drawHoveredLabels(context: CanvasRenderingContext2D, plot: Plot, hovered: HoveredCell): void {
+    const { frame } = this.viewport;
+    const [rows, columns] = this.cellRange(hovered, plot);
     const font = `600 ${frame.font}`;
     context.font = font;
     const paper = getComputedStyle(this.element).getPropertyValue("--paper");
-    const [x, y] = this.part.point((columns[0] + columns[1]) / 2, (rows[0] + rows[1]) / 2);
-    const text = name(plot.rows, rows[0], font, frame.left - 12);
+    const [x, y] = this.viewport.point((columns[0] + columns[1]) / 2, (rows[0] + rows[1]) / 2);
+    const text = labelText(plot.rows, rows[0], font, frame.left - 12);
     const wide = width(text, font);
     context.fillStyle = paper;
     context.fillRect(frame.left - 12 - wide, y - 8, wide + 8, 16);
-    context.fillStyle = this.inks.accent;
+    context.fillStyle = this.textColours.accent;
     context.textAlign = "right";
     context.textBaseline = "middle";
     context.fillText(text, frame.left - 8, y);
     context.save();
     this.clearColumnName(context, x, width(visible(plot.columns.text(columns[0])), font), paper);
     context.font = font;
-    context.fillStyle = this.inks.accent;
-    drawColumnName(context, this.part, plot.columns, columns[0], x);
+    context.fillStyle = this.textColours.accent;
+    drawColumnLabel(context, this.viewport, plot.columns, columns[0], x);
     context.restore();
   }
 
   private clearColumnName(context: CanvasRenderingContext2D, x: number, wide: number, paper: string): void {
-    const { frame } = this.part;
+    const { frame } = this.viewport;
     context.save();
     context.translate(x, frame.top - (frame.turn === 0 ? 10 : 6));
     context.rotate(frame.turn);
@@ -290,19 +299,19 @@ export class MapPanel {
     context.restore();
   }
 
-  /** What lies under a point of the screen. */
-  private under(event: MouseEvent): { found: HoveredCell | null; row: number | null; column: number | null } {
-    const { plot, part } = this;
-    if (!plot) return { found: null, row: null, column: null };
+  /** The cell, row and column under the pointer; a label counts as its row or column. */
+  private under(event: MouseEvent): { hovered: HoveredCell | null; row: number | null; column: number | null } {
+    const { plot, viewport } = this;
+    if (!plot) return { hovered: null, row: null, column: null };
     const box = this.canvas.getBoundingClientRect();
     const [x, y] = [event.clientX - box.left, event.clientY - box.top];
-    const [atColumn, atRow] = part.at(x, y);
+    const [atColumn, atRow] = viewport.at(x, y);
     const [column, row] = [Math.floor(atColumn), Math.floor(atRow)];
-    const { left, top, wide, high } = part.frame;
+    const { left, top, wide, high } = viewport.frame;
     const inRows = y >= top && y < top + high && row >= 0 && row < plot.rows.count;
     const inColumns = x >= left && x < left + wide && column >= 0 && column < plot.columns.count;
-    const found = inRows && inColumns ? this.weightAt(plot, row, column) : null;
-    return { found, row: inRows ? row : null, column: inColumns && y < top + high ? column : null };
+    const hovered = inRows && inColumns ? this.weightAt(plot, row, column) : null;
+    return { hovered, row: inRows ? row : null, column: inColumns && y < top + high ? column : null };
   }
 
   private weightAt(plot: Plot, row: number, column: number): HoveredCell {
@@ -318,39 +327,41 @@ export class MapPanel {
     return { row, column, weight: plot.weights.data[cell]!, patch: null };
   }
 
-  /** Mark a cell that another panel's pointer is on. */
-  point(found: { row: number; column: number } | null): void {
-    this.drawAbove(found && this.plot ? this.weightAt(this.plot, found.row, found.column) : null);
+  /** Mark the cell that the pointer is on in another panel. */
+  markCell(hovered: { row: number; column: number } | null): void {
+    this.drawOverlay(hovered && this.plot ? this.weightAt(this.plot, hovered.row, hovered.column) : null);
   }
 
-  private pointed(event: PointerEvent): void {
+  private pointerMoved(event: PointerEvent): void {
     if (this.pressed && this.drag(event)) return;
-    const { found } = this.under(event);
-    this.drawAbove(found);
-    this.listener.hover(found, event);
+    const { hovered } = this.under(event);
+    this.drawOverlay(hovered);
+    this.listener.hover(hovered, event);
   }
 
+  /** Move the map with the pointer; whether it was moved. */
   private drag(event: PointerEvent): boolean {
     const pressed = this.pressed!;
     const [x, y] = [event.clientX - pressed.x, event.clientY - pressed.y];
-    if (this.part.zoom === 1 || (!pressed.moved && Math.hypot(x, y) < 5)) return false;
+    if (this.viewport.zoom === 1 || (!pressed.moved && Math.hypot(x, y) < 5)) return false;
     this.pressed = { x: event.clientX, y: event.clientY, moved: true };
-    this.part.move(x, y);
+    this.viewport.move(x, y);
     this.draw();
     return true;
   }
 
-  private left(event: PointerEvent): void {
-    this.drawAbove(null);
+  private pointerLeft(event: PointerEvent): void {
+    this.drawOverlay(null);
     this.listener.hover(null, event);
   }
 
   private press(event: PointerEvent): void {
     if (event.button !== 0) return;
     this.pressed = { x: event.clientX, y: event.clientY, moved: false };
-    if (this.part.zoom > 1) this.element.setPointerCapture(event.pointerId);
+    if (this.viewport.zoom > 1) this.element.setPointerCapture(event.pointerId);
   }
 
+  /** A click, unless the pointer was moved, pins the row, or with Shift the column. */
   private release(event: PointerEvent): void {
     const { pressed } = this;
     this.pressed = null;
@@ -360,32 +371,32 @@ export class MapPanel {
     else if (column !== null) this.listener.pin("column", column);
   }
 
-  /** Zoom; where there is nothing to zoom out of, the page scrolls. */
+  /** Zoom with the wheel; at the ends of the zoom the page scrolls instead. */
   private wheel(event: WheelEvent): void {
-    const { part } = this;
+    const { viewport } = this;
     const box = this.canvas.getBoundingClientRect();
-    const before = part.zoom;
-    if ((event.deltaY > 0 && before <= 1) || (event.deltaY < 0 && before >= part.most)) return;
+    const before = viewport.zoom;
+    if ((event.deltaY > 0 && before <= 1) || (event.deltaY < 0 && before >= viewport.largestZoom)) return;
     event.preventDefault();
-    part.zoomAt(Math.exp(-event.deltaY / 300), event.clientX - box.left, event.clientY - box.top);
+    viewport.zoomAt(Math.exp(-event.deltaY / 300), event.clientX - box.left, event.clientY - box.top);
     this.draw();
   }
 
-  /** Move a row or column to where it is seen. */
+  /** Move the map so that a row or column is visible. */
   reveal(axis: "row" | "column", index: number): void {
-    const { part, plot } = this;
+    const { viewport, plot } = this;
     if (!plot) return;
-    const [first, last] = axis === "row" ? part.seenRows : part.seenColumns;
+    const [first, last] = axis === "row" ? viewport.visibleRows : viewport.visibleColumns;
     if (index >= first && index < last) return;
-    const [across, down] = part.size;
+    const [across, down] = viewport.size;
     const middle = (first + last) / 2;
-    part.move(axis === "column" ? (middle - index) * across : 0, axis === "row" ? (middle - index) * down : 0);
+    viewport.move(axis === "column" ? (middle - index) * across : 0, axis === "row" ? (middle - index) * down : 0);
     this.draw();
   }
 }
 
-/** A weight, with the positions of its row and column. */
-export function positions(found: HoveredCell): string {
-  return `${found.row + 1} → ${found.column + 1}`;
+/** The positions of the row and column of a cell, counted from 1. */
+export function positions(hovered: HoveredCell): string {
+  return `${hovered.row + 1} → ${hovered.column + 1}`;
 }
 

@@ -1,4 +1,4 @@
-/** Two maps side by side, and the first minus the second. */
+/** The comparison view: two maps side by side, and the first minus the second. */
 import { percent } from "../captions";
 import { h } from "../dom";
 import { visible } from "../token-text";
@@ -22,7 +22,7 @@ export class CompareView implements View {
   readonly element = h("div", { class: "panes" });
   private readonly panes: Pane[];
   private props!: ViewProps;
-  private found!: CompareNumbers;
+  private numbers!: CompareNumbers;
 
   constructor() {
     this.panes = [0, 1, 2].map((index) => this.pane(index));
@@ -30,7 +30,7 @@ export class CompareView implements View {
 
   private pane(index: number): Pane {
     const listener = {
-      hover: (found: HoveredCell | null, event: PointerEvent): void => this.hover(index, found, event),
+      hover: (cell: HoveredCell | null, event: PointerEvent): void => this.hover(index, cell, event),
       pin: (axis: "row" | "column", place: number): void => this.pin(axis, place),
     };
     const panel: MapPanel = new MapPanel(listener, () => panel.element.parentElement!.clientWidth);
@@ -42,23 +42,23 @@ export class CompareView implements View {
 
   show(props: ViewProps): string {
     this.props = props;
-    this.found = compareNumbers(props.scene, props.state);
-    const { first, second, difference: minus, names } = this.found;
+    this.numbers = compareNumbers(props.scene, props.state);
+    const { first, second, difference: minus, names } = this.numbers;
     const { scale } = props.state;
     const most = Math.max(largest(first.data), largest(second.data));
-    // one scale for both, or they could not be compared
+    // one colour scale for both, or they could not be compared
     const common = (map: Matrix): Float32Array =>
       scale === "linear" ? map.data.map((weight) => (most > 0 ? weight / most : 0)) : shades(map, scale);
-    const far = minus.data.reduce((found, each) => Math.max(found, Math.abs(each)), 0);
-    const signed = minus.data.map((each) => (far > 0 ? 0.5 + each / far / 2 : 0.5));
+    const largestDifference = minus.data.reduce((largest, weight) => Math.max(largest, Math.abs(weight)), 0);
+    const signed = minus.data.map((weight) => (largestDifference > 0 ? 0.5 + weight / largestDifference / 2 : 0.5));
     this.fill(0, names[0], first, common(first), most);
     this.fill(1, names[1], second, common(second), most);
-    this.fill(2, say("compare.difference", props.language), minus, signed, far);
-    return this.found.caption;
+    this.fill(2, say("compare.difference", props.language), minus, signed, largestDifference);
+    return this.numbers.caption;
   }
 
   private fill(index: number, title: string, weights: Matrix, strong: Float32Array, most: number): void {
-    const { props, found } = this;
+    const { props, numbers } = this;
     const pane = this.panes[index]!;
     const signed = index === 2;
     pane.title.textContent = title;
@@ -67,8 +67,8 @@ export class CompareView implements View {
       {
         weights,
         shades: strong,
-        rows: axisLabels(found.rows),
-        columns: axisLabels(found.columns),
+        rows: axisLabels(numbers.rows),
+        columns: axisLabels(numbers.columns),
         cells: [1, 1],
         colours: signed ? props.colours.differences : props.colours.weights,
         patches: [],
@@ -81,20 +81,20 @@ export class CompareView implements View {
   private pinned(): { axis: "row" | "column"; start: number; stop: number } | null {
     const { axis, place } = this.props.state;
     if (place === null) return null;
-    const index = labelAt(axis === "row" ? this.found.rows : this.found.columns, place);
+    const index = labelAt(axis === "row" ? this.numbers.rows : this.numbers.columns, place);
     return { axis, start: index, stop: index + 1 };
   }
 
   private pin(axis: "row" | "column", index: number): void {
-    const place = (axis === "row" ? this.found.rows : this.found.columns)[index]!.start;
+    const place = (axis === "row" ? this.numbers.rows : this.numbers.columns)[index]!.start;
     const { state } = this.props;
     this.props.change({ axis, place: state.axis === axis && state.place === place ? null : place });
   }
 
   private hover(index: number, at: HoveredCell | null, event: PointerEvent): void {
-    this.panes.forEach(({ panel }, other) => other !== index && panel.point(at));
+    this.panes.forEach(({ panel }, other) => other !== index && panel.markCell(at));
     if (!at) return this.props.tooltip.hide();
-    const { first, second, difference: minus, rows, columns } = this.found;
+    const { first, second, difference: minus, rows, columns } = this.numbers;
     const cell = at.row * first.columns + at.column;
     const [one, two, less] = [first, second, minus].map(({ data }) => percent(data[cell]!));
     const values = { row: visible(rows[at.row]!.text), column: visible(columns[at.column]!.text) };

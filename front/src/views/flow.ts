@@ -1,4 +1,4 @@
-/** FlowNumbers from token to token, on a canvas. */
+/** The flow view: lines from token to token, on a canvas. */
 import { percent } from "../captions";
 import { h, resizeCanvas } from "../dom";
 import { truncate, FONT, isolated, visible, width } from "../token-text";
@@ -8,12 +8,13 @@ import { flowNumbers, type Line, type FlowNumbers } from "../numbers/flow";
 import { say } from "../text";
 
 const FONT_SIZE = 13;
-const TALLEST = 7000; // pixels of the longest text
-const ALL_SHOWN = 64; // tokens that are shown whether lines meet them or not
-const LEFT_OUT = 0.7; // rows between tokens where others are left out
-const NAMES = 16; // pixels of a name
-const TOP = 28;
+const TALLEST = 7000; // pixels; browsers refuse much larger canvases
+const ALL_SHOWN = 64; // up to so many tokens are all shown; of longer texts, only those with lines
+const GAP = 0.7; // rows of space where tokens are left out
+const LABEL_HEIGHT = 16; // pixels
+const TOP = 28; // pixels for the headings
 
+/** A token of the picture: its column and its index there. */
 interface Spot {
   level: number;
   index: number;
@@ -27,7 +28,7 @@ export class FlowView implements View {
   private flow!: FlowNumbers;
   private font = `${FONT_SIZE}px ${FONT}`;
   private spot: Spot | null = null;
-  /** Where each token of each level stands, in rows; undefined if it is left out. */
+  /** The row of each token in each column; undefined if the token is left out. */
   private rows: (number | undefined)[][] = [];
 
   constructor() {
@@ -41,7 +42,7 @@ export class FlowView implements View {
   show(props: ViewProps): string {
     this.props = props;
     this.flow = flowNumbers(props.scene, props.state);
-    this.rows = this.placed();
+    this.rows = this.assignRows();
     this.spot = null;
     const whole = this.rows.every((each) => each.every((row) => row !== undefined));
     this.hint.textContent = say(whole ? "hint.flow" : "hint.flow.long", props.language);
@@ -58,33 +59,33 @@ export class FlowView implements View {
     this.draw();
   }
 
-  /** Queries stand left of their keys; what was produced stands right of what it came from. */
+  /** Queries are left of their keys; over several layers or decoding steps, outputs are right of their sources. */
   private get reversed(): boolean {
     return this.props.state.span !== "layers";
   }
 
-  /** The rows of all tokens; of a long text, of those that lines meet, or that are pinned. */
-  private placed(): (number | undefined)[][] {
+  /** The rows of all tokens; of a long text only of those that have lines or are pinned. */
+  private assignRows(): (number | undefined)[][] {
     const { levels, lines: drawn } = this.flow;
     if (Math.max(...levels.map((each) => each.length)) <= ALL_SHOWN) {
       return levels.map((labels) => labels.map((_, index) => index));
     }
-    const met = levels.map((labels, level) => {
+    const withLines = levels.map((labels, level) => {
       const pinned = labels.flatMap(({ start, stop }, index) => (this.isPinned(level, start, stop) ? [index] : []));
       return new Set(pinned);
     });
     for (const { level, start, stop } of drawn) {
-      met[level]!.add(start);
-      met[level + 1]!.add(stop);
+      withLines[level]!.add(start);
+      withLines[level + 1]!.add(stop);
     }
     if (levels.length > 2) {
-      const every = new Set(met.flatMap((each) => [...each])); // a token stands at one height in all layers
-      return levels.map((labels) => spread(labels.length, every));
+      const every = new Set(withLines.flatMap((each) => [...each])); // a token is at the same height in all layers
+      return levels.map((labels) => numberShown(labels.length, every));
     }
-    return levels.map((labels, level) => spread(labels.length, met[level]!));
+    return levels.map((labels, level) => numberShown(labels.length, withLines[level]!));
   }
 
-  /** How many rows the longest level has. */
+  /** The number of rows of the longest column. */
   private get most(): number {
     return Math.max(1, ...this.rows.map((each) => (each.findLast((row) => row !== undefined) ?? 0) + 1));
   }
@@ -97,7 +98,7 @@ export class FlowView implements View {
     return Math.min(this.element.clientWidth, 360 + 240 * (this.flow.levels.length - 1));
   }
 
-  /** Room for the names at both ends. */
+  /** The width of the labels at both ends. */
   private get rooms(): [number, number] {
     const { levels } = this.flow;
     const longest = (names: { text: string }[]): number => {
@@ -154,7 +155,7 @@ export class FlowView implements View {
     context.moveTo(x0, from[1]);
     context.bezierCurveTo(middle, from[1], middle, to[1], x1 - 2, to[1]);
     context.stroke();
-    const head = 2.2 + 2.6 * weight; // the arrow
+    const head = 2.2 + 2.6 * weight; // of the arrow
     context.beginPath();
     context.moveTo(x1 + 3, to[1]);
     context.lineTo(x1 - head, to[1] - head);
@@ -170,7 +171,7 @@ export class FlowView implements View {
     const isLeft = this.reversed ? level === last : level === 0;
     const room = this.rooms[isLeft ? 0 : 1] - 10;
     const whole = this.rows[level]!.every((row) => row !== undefined);
-    const step = whole ? tickStep(labels.length, Math.floor((labels.length * this.rowHigh) / NAMES)) : 1;
+    const step = whole ? tickStep(labels.length, Math.floor((labels.length * this.rowHigh) / LABEL_HEIGHT)) : 1;
     this.drawHeading(context, level, ink("--faint"));
     let lowest = -Infinity;
     labels.forEach((label, index) => {
@@ -186,7 +187,7 @@ export class FlowView implements View {
         context.fill();
         return;
       }
-      if ((index % step || (!whole && y - lowest < NAMES)) && !near && !pinned) return;
+      if ((index % step || (!whole && y - lowest < LABEL_HEIGHT)) && !near && !pinned) return;
       lowest = y;
       context.font = near || pinned ? `600 ${this.font}` : this.font;
       context.fillStyle = near || pinned ? ink("--accent") : label.special ? ink("--faint") : ink("--ink");
@@ -229,7 +230,8 @@ export class FlowView implements View {
     return place !== null && (axis === "row" ? level === 0 : level === 1) && start <= place && place < stop;
   }
 
-  private under(event: MouseEvent): Spot | null {
+  /** The token near the pointer. */
+  private spotAt(event: MouseEvent): Spot | null {
     const box = this.canvas.getBoundingClientRect();
     const [x, y] = [event.clientX - box.left, event.clientY - box.top];
     const row = (y - TOP) / this.rowHigh - 0.5;
@@ -245,7 +247,7 @@ export class FlowView implements View {
   }
 
   private hover(event: PointerEvent): void {
-    const spot = this.under(event);
+    const spot = this.spotAt(event);
     this.canvas.style.cursor = spot ? "pointer" : "";
     if (spot?.level !== this.spot?.level || spot?.index !== this.spot?.index) {
       this.spot = spot;
@@ -283,22 +285,22 @@ export class FlowView implements View {
   }
 
   private click(event: MouseEvent): void {
-    const spot = this.under(event);
+    const spot = this.spotAt(event);
     const { state, change } = this.props;
     if (!spot) return;
     const axis = state.span !== "all" && spot.level === 1 ? "column" : "row";
     const place = this.flow.levels[spot.level]![spot.index]!.start;
-    const again = state.axis === axis && state.place === place;
-    change({ axis, place: again ? null : place });
+    const isPinned = state.axis === axis && state.place === place;
+    change({ axis, place: isPinned ? null : place });
   }
 }
 
-/** Rows of some of many tokens, one after the other, with a space where others are left out. */
-function spread(count: number, shown: Set<number>): (number | undefined)[] {
+/** Number the shown tokens from 0, with a gap where others are left out; undefined for those. */
+function numberShown(count: number, shown: Set<number>): (number | undefined)[] {
   let next = 0;
   return Array.from({ length: count }, (_, index) => {
     if (!shown.has(index)) return undefined;
-    if (index > 0 && next > 0 && !shown.has(index - 1)) next += LEFT_OUT;
+    if (index > 0 && next > 0 && !shown.has(index - 1)) next += GAP;
     return next++;
   });
 }

@@ -1,4 +1,4 @@
-/** All layers x heads as small maps in one glance. */
+/** The overview: a small map for every head of every layer. */
 import { checkName } from "../captions";
 import { h } from "../dom";
 import { SIGNS } from "../findings";
@@ -8,33 +8,33 @@ import type { Site } from "../scene";
 import { say } from "../text";
 import { ThumbnailCanvas } from "./thumbnail-canvas";
 
-const KINDS = ["encoder", "decoder", "cross", "aggregate"];
+const ORDER = ["encoder", "decoder", "cross", "aggregate"];
 
 export class HeadsView implements View {
   readonly element = h("div", { class: "heads" });
   private readonly labels = new WeakMap<HTMLElement, string[]>();
 
   show(props: ViewProps): string {
-    const found = headsNumbers(props.scene, props.state);
+    const numbers = headsNumbers(props.scene, props.state);
     const sites = props.scene.trace(props.state.trace).sites;
-    const kinds = [...new Set([...KINDS, ...sites.map((site) => site.kind)])];
+    const kinds = [...new Set([...ORDER, ...sites.map((site) => site.kind)])];
     const sections = kinds.flatMap((kind) => {
-      const rows = found.rows.filter((row) => row[0]?.site.kind === kind);
+      const rows = numbers.rows.filter((row) => row[0]?.site.kind === kind);
       return rows.length ? [this.section(props, kind, rows)] : [];
     });
     const gaps = props.scene.trace(props.state.trace).header.gaps.map(({ site, reason }) =>
       h("p", { class: "hint" }, [say("page.gap", props.language, { site, reason })]),
     );
     this.element.replaceChildren(...sections, ...gaps);
-    return found.caption;
+    return numbers.caption;
   }
 
   private section(props: ViewProps, kind: string, rows: Thumbnail[][]): HTMLElement {
     const most = Math.max(...rows.map((row) => row.length));
     const title = h("h2", {}, [say(`kind.${kind}`, props.language)]);
     const lines = rows.map((row) => this.row(props, row));
-    const numbers = Array.from({ length: most }, (_, head) => h("span", {}, [String(head)]));
-    const ruler = h("div", { class: "row ruler", "aria-hidden": "true" }, [h("span", { class: "name" }), ...numbers]);
+    const headNumbers = Array.from({ length: most }, (_, head) => h("span", {}, [String(head)]));
+    const ruler = h("div", { class: "row ruler", "aria-hidden": "true" }, [h("span", { class: "name" }), ...headNumbers]);
     const named = rows.some((row) => row[0]!.site.header.numbers !== null) || kind === "aggregate";
     const grid = h("div", { class: "layers" }, named ? lines : [ruler, ...lines]);
     grid.style.setProperty("--heads", String(Math.max(most, 4)));
@@ -57,8 +57,8 @@ export class HeadsView implements View {
     const { state, language } = props;
     const number = site.number(head);
     const badges = site.badges(head);
-    const called = badges.map((each) => checkName(language, each));
-    const label = [site.kind === "aggregate" ? site.name : say("caption.head", language, { site: site.name, head: number }), ...called];
+    const names = badges.map((each) => checkName(language, each));
+    const label = [site.kind === "aggregate" ? site.name : say("caption.head", language, { site: site.name, head: number }), ...names];
     const here = site.name === (state.site ?? "") && head === state.head;
     const tags = badges.length ? h("span", { class: "badges" }, badges.map((each) => badge(props, site, head, each))) : null;
     const numbered = site.header.numbers ? h("span", { class: "number", "aria-hidden": "true" }, [String(number)]) : null;
@@ -71,7 +71,7 @@ export class HeadsView implements View {
     return tile;
   }
 
-  /** What a tile does; the grid listens for all of them. */
+  /** Listen for clicks and the pointer on all tiles at once, and draw their maps. */
   private listen(props: ViewProps, grid: HTMLElement, rows: Thumbnail[][]): void {
     const tiles = [...grid.querySelectorAll<HTMLElement>(".tile")];
     const thumbs = rows.flat();
@@ -88,11 +88,11 @@ export class HeadsView implements View {
       else props.tooltip.hide();
     });
     grid.addEventListener("pointerleave", () => props.tooltip.hide());
-    new ThumbnailCanvas(rows, props.colours).under(grid, tiles);
+    new ThumbnailCanvas(rows, props.colours).drawUnder(grid, tiles);
   }
 }
 
-/** A short text at a head; that of a finding has the sign and the colour of its severity. */
+/** A badge at a head; that of a finding has the symbol and the colour of its severity. */
 function badge(props: ViewProps, site: Site, head: number, text: string): HTMLElement {
   const found = props.scene.header.findings?.find(
     (each) => each.site === site.name && each.head === head && each.check === text,
@@ -102,7 +102,7 @@ function badge(props: ViewProps, site: Site, head: number, text: string): HTMLEl
   return h("bdi", { class: found.severity }, [`${SIGNS[found.severity]} ${called}`]);
 }
 
-/** A pinned token stays pinned where the other site has the same rows and columns. */
+/** Unpin the token when another site is opened, unless that has the same rows and columns. */
 export function unpinIfMoved(props: ViewProps, site: Site): { place?: null } {
   const now = props.scene.trace(props.state.trace).site(props.state.site);
   const same = now.rows.equals(site.rows) && now.columns.equals(site.columns);

@@ -1,4 +1,4 @@
-/** Queries x keys of one head, with what a pinned row or column looked at beside it. */
+/** The heatmap view: queries x keys of one head, and beside it the largest weights of the pinned row or column. */
 import { percent } from "../captions";
 import { h } from "../dom";
 import { visible } from "../token-text";
@@ -16,8 +16,9 @@ import type { Axis, Stream } from "../token-streams";
 import { say } from "../text";
 import { topTokens } from "../top-tokens";
 
-const TOP = 8;
+const LISTED = 8; // weights of the pinned row or column
 
+/** Labels of rows or columns for the map panel. */
 export function axisLabels(labels: Label[]): AxisLabels {
   return {
     count: labels.length,
@@ -26,7 +27,7 @@ export function axisLabels(labels: Label[]): AxisLabels {
   };
 }
 
-/** Every token of a long axis, though only cells of them are known. */
+/** The labels of a long axis: every token, although weights are known only for cells of them. */
 function tokenAxisLabels(axis: Axis, stream: Stream): AxisLabels {
   return {
     count: axis.length,
@@ -40,7 +41,7 @@ export class HeatmapView implements View {
   private readonly panel: MapPanel;
   private readonly beside = h("aside", { class: "beside" });
   private readonly bar = h("div", { class: "legend" });
-  private readonly asked = new ExactWindows();
+  private readonly fetched = new ExactWindows();
   private props!: ViewProps;
   private grid!: HeatmapNumbers;
   private site!: Site;
@@ -48,15 +49,15 @@ export class HeatmapView implements View {
 
   constructor() {
     this.panel = new MapPanel({
-      hover: (found, event) => this.hover(found, event),
+      hover: (cell, event) => this.hover(cell, event),
       pin: (axis, index) => this.pin(axis, index),
-      moved: (part) => this.moved(part),
+      moved: (viewport) => this.moved(viewport),
     }, () => this.room());
     const main = h("div", { class: "main" }, [this.panel.element, this.bar]);
     this.element = h("div", { class: "split" }, [main, this.beside]);
   }
 
-  /** What is left beside the list, or all of it where the list stands below. */
+  /** The width for the map: without the list beside it, or all of it where the list is below. */
   private room(): number {
     const whole = this.element.clientWidth;
     const below = getComputedStyle(this.element).flexDirection === "column";
@@ -97,13 +98,13 @@ export class HeatmapView implements View {
     );
   }
 
-  /** The windows and the largest weights of a long map come after its first picture. */
+  /** Load the windows and the largest weights of a long map after it is drawn first, and draw it again. */
   private loadMore(): void {
     const { props, site } = this;
     const windows = this.windows().map((each) => each.blob);
-    const wanted = [...windows, ...this.largestBlobs()];
-    if (wanted.every((blob) => props.scene.has(blob))) return;
-    void props.scene.load(wanted).then(() => {
+    const blobs = [...windows, ...this.largestBlobs()];
+    if (blobs.every((blob) => props.scene.has(blob))) return;
+    void props.scene.load(blobs).then(() => {
       if (this.props === props && this.site === site && windows.length) this.draw();
     });
   }
@@ -118,24 +119,25 @@ export class HeatmapView implements View {
     return head === null ? maps : maps.slice(head, head + 1);
   }
 
+  /** Exact windows: those fetched while zooming, and over them those of the page. */
   private patches(): Patch[] {
     const { scene, state } = this.props;
     if (!this.site.long) return [];
     const there = this.windows().filter(({ blob }) => scene.has(blob));
     const chosen = there.map(({ rows, columns, blob }) => ({ rows, columns, weights: scene.loaded(blob), framed: true }));
-    const asked = this.asked.of(state.trace, this.site.name, state.head);
-    return [...asked.map((each) => ({ ...each, framed: false })), ...chosen].map((each) => ({
+    const fetched = this.fetched.of(state.trace, this.site.name, state.head);
+    return [...fetched.map((each) => ({ ...each, framed: false })), ...chosen].map((each) => ({
       ...each,
       shades: shades(each.weights, state.scale),
     }));
   }
 
-  /** RequestWindow for what is seen now, where someone can be asked. */
-  private moved(part: Viewport): void {
+  /** Request exact weights of the visible part, where Python can be asked. */
+  private moved(viewport: Viewport): void {
     const { props, site } = this;
     const { trace, head } = props.state;
-    if (!props.requestWindow || !site.long || head === null || part.zoom === 1) return;
-    this.asked.want(props.requestWindow, { trace, site: site.name, head }, part, () => {
+    if (!props.requestWindow || !site.long || head === null || viewport.zoom === 1) return;
+    this.fetched.request(props.requestWindow, { trace, site: site.name, head }, viewport, () => {
       if (this.site === site && this.props.state.head === head) this.draw();
     });
   }
@@ -148,7 +150,7 @@ export class HeatmapView implements View {
     return { axis, start: index, stop: index + 1 };
   }
 
-  /** What the open finding is about. */
+  /** The rows and columns that the open finding is about. */
   private marked(): { rows: number[]; columns: number[] } {
     const { rows, columns } = openFindingDrawing(this.props.scene, this.props.state);
     if (this.site.long) return { rows, columns };
@@ -159,36 +161,37 @@ export class HeatmapView implements View {
     const labels = axis === "row" ? this.grid.rows : this.grid.columns;
     const place = this.site.long ? index : labels[index]!.start;
     const { state } = this.props;
-    const again = state.axis === axis && state.place === place;
-    this.props.change({ axis, place: again ? null : place });
+    const isPinned = state.axis === axis && state.place === place;
+    this.props.change({ axis, place: isPinned ? null : place });
   }
 
-  private hover(found: HoveredCell | null, event: PointerEvent): void {
-    if (!found) return this.props.tooltip.hide();
-    this.props.tooltip.show(event, [this.told(found), positions(found)]);
+  private hover(cell: HoveredCell | null, event: PointerEvent): void {
+    if (!cell) return this.props.tooltip.hide();
+    this.props.tooltip.show(event, [this.cellText(cell), positions(cell)]);
   }
 
-  private told(found: HoveredCell): string {
-    const high = found.patch ? 1 : this.grid.cells[0];
-    const wide = found.patch ? 1 : this.grid.cells[1];
+  /** The tooltip of a cell. */
+  private cellText(cell: HoveredCell): string {
+    const high = cell.patch ? 1 : this.grid.cells[0];
+    const wide = cell.patch ? 1 : this.grid.cells[1];
     const values = {
-      row: visible(this.sides.rows.text(found.row - (found.row % high))),
-      column: visible(this.sides.columns.text(found.column - (found.column % wide))),
-      weight: percent(found.weight),
+      row: visible(this.sides.rows.text(cell.row - (cell.row % high))),
+      column: visible(this.sides.columns.text(cell.column - (cell.column % wide))),
+      weight: percent(cell.weight),
     };
-    const most = this.site.long && !found.patch ? this.largestAt(found) : null;
+    const most = this.site.long && !cell.patch ? this.largestAt(cell) : null;
     if (most === null) return say("hover.weight", this.props.language, values);
     return say("hover.cell", this.props.language, { ...values, largest: percent(most) });
   }
 
-  /** The largest weight near a place of a long map, over the heads that are shown. */
-  private largestAt(found: HoveredCell): number | null {
+  /** The largest weight around a cell of a long map, over the heads that are shown; null if it is not loaded yet. */
+  private largestAt(cell: HoveredCell): number | null {
     const { scene } = this.props;
     const blobs = this.largestBlobs();
     if (!blobs.length || !blobs.every((blob) => scene.has(blob))) return null;
     const [high, wide] = this.site.header.largest!.cells;
     const at = ({ data, columns }: Matrix): number =>
-      data[Math.floor(found.row / high) * columns + Math.floor(found.column / wide)]!;
+      data[Math.floor(cell.row / high) * columns + Math.floor(cell.column / wide)]!;
     return Math.max(...blobs.map((blob) => at(scene.loaded(blob))));
   }
 
@@ -202,18 +205,18 @@ export class HeatmapView implements View {
     this.beside.replaceChildren(...parts);
   }
 
-  /** What the pinned row looked at, or what looked at the pinned column. */
+  /** The tokens that the pinned row attends to, or that attend to the pinned column. */
   private lineList({ axis, start }: { axis: "row" | "column"; start: number }): HTMLElement {
     const { weights, rows, columns } = this.grid;
     const byRow = axis === "row";
     const across = byRow ? columns : rows;
-    const cell = (index: number): number =>
+    const weightAt = (index: number): number =>
       weights.data[byRow ? start * weights.columns + index : index * weights.columns + start]!;
-    const order = [...across.keys()].sort((one, two) => cell(two) - cell(one) || one - two);
-    const top = order.slice(0, TOP).filter((index) => cell(index) !== 0);
+    const order = [...across.keys()].sort((one, two) => weightAt(two) - weightAt(one) || one - two);
+    const top = order.slice(0, LISTED).filter((index) => weightAt(index) !== 0);
     const token = visible((byRow ? rows : columns)[start]!.text);
     const title = say(`caption.highlight.${axis}`, this.props.language, { token });
-    return topTokens(this.props, title, top.map((index) => [across[index]!.text, cell(index)]));
+    return topTokens(this.props, title, top.map((index) => [across[index]!.text, weightAt(index)]));
   }
 
   private longParts(): HTMLElement[] {
@@ -224,7 +227,7 @@ export class HeatmapView implements View {
       const items = windows.map(({ rows, columns }) =>
         h("button", { type: "button", class: "chip" },
           [`${rows[0] + 1}–${rows[1]} × ${columns[0] + 1}–${columns[1]}`],
-          { click: () => { this.panel.part.fit(columns, rows); this.panel.draw(); } }),
+          { click: () => { this.panel.viewport.fit(columns, rows); this.panel.draw(); } }),
       );
       const title = h("h2", {}, [say("windows.title", props.language)]);
       const note = h("p", { class: "hint" }, [say("windows.note", props.language)]);
@@ -245,7 +248,7 @@ export class HeatmapView implements View {
   }
 }
 
-/** Where to get what a page leaves out. */
+/** Says how to get the parts of a long map that the page leaves out; the code in it stands in a <code> element. */
 export function moreNote(props: ViewProps, more: string): HTMLElement {
   const text = say("long.more", props.language, { more: "\u0000" });
   const [before, after] = text.split("\u0000");

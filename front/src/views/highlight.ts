@@ -1,4 +1,4 @@
-/** The text itself, shaded by how much was looked at; click a word to see its sources. */
+/** The highlight view: the text, shaded by attention. A click on a token shows the attention of that token. */
 import { rowLabelSource, percent } from "../captions";
 import { colourAt, css, isBright } from "../colours";
 import { h } from "../dom";
@@ -14,39 +14,39 @@ import type { Axis, Stream } from "../token-streams";
 import { say } from "../text";
 import { topTokens } from "../top-tokens";
 
-const SOFT = 0.86; // the strongest shade behind a word, so that it is still read
+const STRONGEST = 0.86; // shade behind a word: its letters have to stay legible
 
 export class HighlightView implements View {
   readonly element = h("div", { class: "split" });
 
   show(props: ViewProps): string {
-    const found = highlightNumbers(props.scene, props.state);
+    const numbers = highlightNumbers(props.scene, props.state);
     const site = props.scene.trace(props.state.trace).site(props.state.site);
     const single = site.rows.equals(site.columns) && rowLabelSource(site, props.state) === "read";
     const blocks = single
-      ? [this.block(props, site, found, props.state.axis === "row" ? "column" : "row", true)]
-      : [this.block(props, site, found, "row", false), this.block(props, site, found, "column", false)];
-    const most = Math.max(0, ...found.words.map((word) => word.weight));
-    const list = topTokens(props, say("top.words", props.language), found.top);
+      ? [this.block(props, site, numbers, props.state.axis === "row" ? "column" : "row", true)]
+      : [this.block(props, site, numbers, "row", false), this.block(props, site, numbers, "column", false)];
+    const most = Math.max(0, ...numbers.words.map((word) => word.weight));
+    const list = topTokens(props, say("top.words", props.language), numbers.top);
     const hint = h("p", { class: "hint" }, [say("hint.text", props.language)]);
     const main = h("div", { class: "wide" }, [...blocks, h("div", { class: "legend" }, [legend(props, most)])]);
     this.element.replaceChildren(main, h("aside", { class: "beside" }, [list, hint]));
-    return found.caption;
+    return numbers.caption;
   }
 
-  /** The text of the rows or of the columns; the one that is looked at is shaded. */
-  private block(props: ViewProps, site: Site, found: HighlightNumbers, side: AxisName, single: boolean): HTMLElement {
+  /** The text of the rows or of the columns; the one that receives the attention is shaded. */
+  private block(props: ViewProps, site: Site, numbers: HighlightNumbers, side: AxisName, single: boolean): HTMLElement {
     const sceneTrace = props.scene.trace(props.state.trace);
     const { state } = props;
-    const called = rowLabelSource(site, state) === "produced" ? site.produced! : site.rows;
-    const axis = side === "row" ? called : site.columns;
+    const labelAxis = rowLabelSource(site, state) === "produced" ? site.produced! : site.rows;
+    const axis = side === "row" ? labelAxis : site.columns;
     const labels = side === "row" ? rowLabels(sceneTrace, site, state) : columnLabels(sceneTrace, site, state);
     const shaded = (state.axis === "row") === (side === "column");
     const pins: AxisName = single ? state.axis : side;
     const places = openFindingDrawing(props.scene, state)[side === "row" ? "rows" : "columns"];
     const words = labels.flatMap((label, index): (Node | string)[] => {
       const stream = sceneTrace.stream(axis);
-      const word = this.word(props, { stream, axis, label, places }, pins, shaded ? found.words[index]! : null);
+      const word = this.word(props, { stream, axis, label, places }, pins, shaded ? numbers.words[index]! : null);
       const space = index > 0 && stream.spaced(axis.places[label.start]!);
       return [space ? " " : stream.named ? "\u200b" : " ", word];
     });
@@ -55,6 +55,7 @@ export class HighlightView implements View {
     return h("section", {}, [title, text]);
   }
 
+  /** One token or word: shaded, pinned by a click, underlined if the open finding is about it. */
   private word(
     props: ViewProps,
     { stream, axis, label, places }: { stream: Stream; axis: Axis; label: Label; places: number[] },
@@ -72,11 +73,11 @@ export class HighlightView implements View {
     const pin = (): void => props.change({ axis: pins, place: pinned ? null : label.start });
     word.addEventListener("click", pin);
     if (shade) {
-      const colour = colourAt(props.colours.weights, SOFT * shade.shade);
+      const colour = colourAt(props.colours.weights, STRONGEST * shade.shade);
       word.style.background = css(colour);
       word.style.color = isBright(colour) ? "#16191d" : "#fff";
-      const told = `${visible(label.text)}: ${percent(shade.weight)}`;
-      word.addEventListener("pointermove", (event) => props.tooltip.show(event, [told]));
+      const tooltipText = `${visible(label.text)}: ${percent(shade.weight)}`;
+      word.addEventListener("pointermove", (event) => props.tooltip.show(event, [tooltipText]));
       word.addEventListener("pointerleave", () => props.tooltip.hide());
     }
     return word;

@@ -1,4 +1,4 @@
-/** Attention over the cells of a picture, row by row. */
+/** The overlay view: attention over an image, for the pinned row or all rows on average. */
 import { percent } from "../captions";
 import { colourAt, css } from "../colours";
 import { h, resizeCanvas } from "../dom";
@@ -17,7 +17,7 @@ export class OverlayView implements View {
   private readonly files = new Map<number, HTMLImageElement>();
   private image: HTMLImageElement | null = null;
   private props!: ViewProps;
-  private found!: OverlayNumbers;
+  private numbers!: OverlayNumbers;
 
   constructor() {
     this.element = h("div", { class: "picture" }, [this.steps, this.canvas, this.bar]);
@@ -27,21 +27,22 @@ export class OverlayView implements View {
 
   show(props: ViewProps): string {
     this.props = props;
-    this.found = overlayNumbers(props.scene, props.state);
-    this.canvas.setAttribute("aria-label", this.found.caption);
+    this.numbers = overlayNumbers(props.scene, props.state);
+    this.canvas.setAttribute("aria-label", this.numbers.caption);
     this.fillSteps();
-    this.find();
+    this.loadImage();
     this.draw();
-    return this.found.caption;
+    return this.numbers.caption;
   }
 
   resize(): void {
     this.draw();
   }
 
+  /** The tokens of the rows as buttons. */
   private fillSteps(): void {
-    const { props, found } = this;
-    const words = found.steps.map((label): HTMLElement => {
+    const { props, numbers } = this;
+    const words = numbers.steps.map((label): HTMLElement => {
       const { place } = props.state;
       const pinned = place !== null && label.start <= place && place < label.stop;
       return h(
@@ -54,8 +55,8 @@ export class OverlayView implements View {
     this.steps.replaceChildren(...words);
   }
 
-  /** The file of the picture, read once. */
-  private find(): void {
+  /** Get the image; it is read from its blob once, and hasImage when it has arrived. */
+  private loadImage(): void {
     const { scene, state } = this.props;
     const sceneTrace = scene.trace(state.trace);
     const file = sceneTrace.header.pictures[sceneTrace.site(state.site).columns.stream];
@@ -75,7 +76,7 @@ export class OverlayView implements View {
   }
 
   private get size(): [number, number] {
-    const { rows, columns } = this.found.weights;
+    const { rows, columns } = this.numbers.weights;
     const { image } = this;
     const shape = image?.naturalWidth ? image.naturalHeight / image.naturalWidth : rows / columns;
     const most = Math.min(this.element.clientWidth, 720, (window.innerHeight * 0.7) / shape);
@@ -83,25 +84,25 @@ export class OverlayView implements View {
   }
 
   private draw(): void {
-    const { found, props, image } = this;
+    const { numbers, props, image } = this;
     const [wide, high] = this.size;
     const context = resizeCanvas(this.canvas, wide, high);
-    const { rows, columns } = found.weights;
-    const drawn = !!image?.naturalWidth;
-    this.bar.replaceChildren(legend(props, largest(found.weights.data), false, drawn ? OVER : undefined));
-    if (drawn) {
+    const { rows, columns } = numbers.weights;
+    const hasImage = !!image?.naturalWidth;
+    this.bar.replaceChildren(legend(props, largest(numbers.weights.data), false, hasImage ? OVERLAY_COLOURS : undefined));
+    if (hasImage) {
       context.drawImage(image, 0, 0, wide, high);
       context.fillStyle = props.theme === "dark" ? "rgb(16 18 22 / 35%)" : "rgb(20 22 28 / 28%)";
       context.fillRect(0, 0, wide, high);
     }
-    for (let cell = 0; cell < found.shades.length; cell++) {
-      const shade = found.shades[cell]!;
+    for (let cell = 0; cell < numbers.shades.length; cell++) {
+      const shade = numbers.shades[cell]!;
       const [row, column] = [Math.floor(cell / columns), cell % columns];
       const [x, y] = [Math.round((column * wide) / columns), Math.round((row * high) / rows)];
       const [right, bottom] = [Math.round(((column + 1) * wide) / columns), Math.round(((row + 1) * high) / rows)];
-      // bright colours over a dimmed picture: the same in both themes
-      context.fillStyle = css(colourAt(drawn ? OVER : props.colours.weights, shade));
-      context.globalAlpha = drawn ? 0.8 * shade ** 0.8 : 1;
+      // bright colours over the dimmed image, the same in both themes
+      context.fillStyle = css(colourAt(hasImage ? OVERLAY_COLOURS : props.colours.weights, shade));
+      context.globalAlpha = hasImage ? 0.8 * shade ** 0.8 : 1;
       context.fillRect(x, y, right - x, bottom - y);
     }
     context.globalAlpha = 1;
@@ -109,7 +110,7 @@ export class OverlayView implements View {
 
   private hover(event: PointerEvent): void {
     const box = this.canvas.getBoundingClientRect();
-    const { rows, columns, data } = this.found.weights;
+    const { rows, columns, data } = this.numbers.weights;
     const column = Math.floor(((event.clientX - box.left) / box.width) * columns);
     const row = Math.floor(((event.clientY - box.top) / box.height) * rows);
     if (row < 0 || column < 0 || row >= rows || column >= columns) return this.props.tooltip.hide();
@@ -118,8 +119,8 @@ export class OverlayView implements View {
   }
 }
 
-/** From violet over orange to yellow: seen on any picture. */
-const OVER = Uint32Array.from({ length: 257 }, (_, step) => {
+/** From violet over orange to yellow: visible on any image. */
+const OVERLAY_COLOURS = Uint32Array.from({ length: 257 }, (_, step) => {
   const at = step / 256;
   const [red, green, blue] = [120 + 135 * at ** 0.6, 20 + 215 * at ** 1.4, 140 * (1 - at) ** 1.5 + 40 * at];
   return ((255 << 24) | (Math.round(blue) << 16) | (Math.round(green) << 8) | Math.round(red)) >>> 0;

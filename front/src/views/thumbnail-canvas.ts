@@ -1,9 +1,9 @@
-/** One canvas under the small maps of a grid: one for each would cost more than what is drawn on it. */
+/** The canvas under the tiles of the overview: one for all heads, because hundreds of canvases would be slow. */
 import { paintInto, type Colours } from "../colours";
 import { h, resizeCanvas } from "../dom";
 import type { Thumbnail } from "../numbers/heads";
 
-const ROUND = 4; // pixels, as the corners of a tile
+const CORNER = 4; // pixels: the radius of the corners of a tile
 
 export class ThumbnailCanvas {
   readonly element = h("canvas", { class: "sheet", "aria-hidden": "true" }) as HTMLCanvasElement;
@@ -11,7 +11,7 @@ export class ThumbnailCanvas {
   private readonly places: { thumb: Thumbnail; x: number; y: number }[] = [];
   private tiles: HTMLElement[] = [];
 
-  /** The maps of all rows, a pixel for each cell, side by side. */
+  /** Paint the maps of all rows side by side, one pixel for each cell. */
   constructor(rows: Thumbnail[][], colours: Colours) {
     const wide = Math.max(...rows.map((row) => row.reduce((sum, { width }) => sum + width, 0)));
     const high = rows.reduce((sum, row) => sum + Math.max(...row.map(({ height }) => height)), 0);
@@ -31,8 +31,8 @@ export class ThumbnailCanvas {
     this.maps.getContext("2d")!.putImageData(image, 0, 0);
   }
 
-  /** Draw under these tiles of a grid, in the order of the rows, now and when they change their size. */
-  under(grid: HTMLElement, tiles: HTMLElement[]): void {
+  /** Draw under these tiles of a grid, in the order of the rows, and again when their size changes. */
+  drawUnder(grid: HTMLElement, tiles: HTMLElement[]): void {
     this.tiles = tiles;
     grid.prepend(this.element);
     new ResizeObserver(() => this.draw()).observe(grid);
@@ -42,11 +42,11 @@ export class ThumbnailCanvas {
     const boxes = this.tiles.map((tile) => [tile.offsetLeft, tile.offsetTop, tile.offsetWidth, tile.offsetHeight] as const);
     const wide = Math.max(...boxes.map(([left, , width]) => left + width));
     const high = Math.max(...boxes.map(([, top, , height]) => top + height));
-    if (!(wide > 0)) return; // not shown
+    if (!(wide > 0)) return; // the view is hidden
     const context = resizeCanvas(this.element, wide, high);
     context.imageSmoothingEnabled = false;
     context.beginPath();
-    for (const box of boxes) context.roundRect(...box, ROUND);
+    for (const box of boxes) context.roundRect(...box, CORNER);
     context.clip();
     this.places.forEach(({ thumb, x, y }, index) => {
       context.drawImage(this.maps, x, y, thumb.width, thumb.height, ...boxes[index]!);
