@@ -1,10 +1,11 @@
 """Write the data that the front end shares with Python into front/src/generated.
 
-    python tools/write_front_data.py          # writes kinds.ts and colours.json
+    python tools/write_front_data.py          # writes kinds.ts, views.ts and colours.json
     python tools/write_front_data.py --check  # says which of them are not current
 
 `kinds.ts` lists the kinds of pictures in the order of their tabs, from the registrations in
 src/regard/views/kinds; it is TypeScript and not JSON, so that their names are types there.
+`views.ts` imports the class that draws each kind: `HeatmapView` of front/src/views/heatmap.ts.
 `colours.json` is src/regard/views/colours.json without its explanation.
 Run it after a change of either, then build the page with `make front`.
 """
@@ -47,6 +48,7 @@ def contents() -> dict[Path, str]:
     """The text of each generated file by its path."""
     return {
         FOLDER / "kinds.ts": _kinds_module(),
+        FOLDER / "views.ts": _views_module(),
         FOLDER / "colours.json": json.dumps(colours(), separators=(",", ":")) + "\n",
     }
 
@@ -55,6 +57,20 @@ def _kinds_module() -> str:
     lines = [f"  {json.dumps(kind)}," for kind in kinds()]
     about = "/** The kinds of pictures. Written by tools/write_front_data.py, not by hand. */"
     return "\n".join([about, "export const KINDS = [", *lines, "] as const;", ""])
+
+
+def _views_module() -> str:
+    names = [kind["name"] for kind in kinds()]
+    about = (
+        "/** The class that draws each kind. Written by tools/write_front_data.py, not by hand. */"
+    )
+    imports = [f'import {{ {_class_name(name)} }} from "../views/{name}";' for name in names]
+    entries = [f"  {name}: {_class_name(name)}," for name in names]
+    return "\n".join([about, *imports, "", "export const VIEWS = {", *entries, "};", ""])
+
+
+def _class_name(kind: str) -> str:
+    return f"{kind.capitalize()}View"
 
 
 def stale() -> list[Path]:

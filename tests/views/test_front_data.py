@@ -2,6 +2,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from regard.errors import InputError
 from regard.views.kinds import KINDS, command_line_kinds, finding_kinds
 
 ROOT = Path(__file__).parents[2]
@@ -27,6 +30,11 @@ def test_asking_for_the_kinds_imports_nothing_heavy():
     code = "import sys, regard.views.kinds; print({'torch', 'numpy', 'rich'} & {*sys.modules})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
+
+
+def test_a_kind_that_is_not_drawn_somewhere_says_so():
+    with pytest.raises(InputError, match="the view 'heatmap' has no poster drawing"):
+        KINDS["heatmap"]._function("poster", "draw_heatmap")
 
 
 def test_every_kind_has_its_functions_and_its_name_in_both_languages():

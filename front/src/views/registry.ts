@@ -1,27 +1,14 @@
 /**
- * The code that draws each kind of view.
+ * Makes the object that draws a kind of view.
  *
- * Names, order, keys and labels of the kinds are registered in Python (src/regard/views/kinds) and written to
- * generated/kinds.ts; this table adds the class that draws each. The compiler refuses a kind that is missing here.
+ * Kinds are registered in Python (src/regard/views/kinds). tools/write_front_data.py writes their names, order, keys
+ * and labels to generated/kinds.ts, and the class that draws each (FlowView of ./flow.ts) to generated/views.ts.
  */
+import { VIEWS } from "../generated/views";
 import type { ViewKind } from "../state";
 import type { View } from "../view";
-import { CompareView } from "./compare";
-import { FlowView } from "./flow";
-import { HeadsView } from "./heads";
-import { HeatmapView } from "./heatmap";
-import { HighlightView } from "./highlight";
-import { OverlayView } from "./overlay";
-
-const VIEWS: Record<ViewKind, new () => View> = {
-  heads: HeadsView,
-  heatmap: HeatmapView,
-  highlight: HighlightView,
-  flow: FlowView,
-  overlay: OverlayView,
-  compare: CompareView,
-};
 
 export function createView(kind: ViewKind): View {
-  return new VIEWS[kind]();
+  const ViewClass: new () => View = VIEWS[kind];
+  return new ViewClass();
 }

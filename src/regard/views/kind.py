@@ -16,7 +16,8 @@ class ViewKind:
     """One kind of picture, such as the heatmap: its name, what it can draw and where it is offered.
 
     The code of the kind `name` is in the folder `regard/views/kinds/<name>/`, and is loaded when it
-    is used: `<name>_numbers` in numbers.py, `draw_<name>` in terminal.py and in figure.py.
+    is used: `<name>_numbers` in numbers.py, `draw_<name>` in terminal.py and in figure.py. A kind
+    that is drawn in fewer places leaves out terminal.py or figure.py.
 
     >>> from regard.views.kinds import KINDS
     >>> KINDS["heatmap"].key, KINDS["flow"].most_tokens
@@ -37,7 +38,7 @@ class ViewKind:
     in_command_line: bool = True
     """True if `regard look --view` offers it."""
     on_page: bool = True
-    """True if pages have a tab for it, drawn by front/src/views/<name>.ts."""
+    """True if pages have a tab for it, drawn by `<Name>View` in front/src/views/<name>.ts."""
 
     @property
     def key(self) -> str:
@@ -64,6 +65,8 @@ class ViewKind:
     def _function(self, module: str, name: str) -> Callable[..., Any]:
         package = f"regard.views.kinds.{self.name}"
         if find_spec(f"{package}.{module}") is None:
-            raise InputError(f"the view {self.name!r} has no {module} drawing; save it as .html")
+            raise InputError(
+                f"the view {self.name!r} has no {module} drawing; {package} has no module {module}"
+            )
         function: Callable[..., Any] = getattr(import_module(f"{package}.{module}"), name)
         return function
