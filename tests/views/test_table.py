@@ -4,7 +4,7 @@ from html.parser import HTMLParser
 import pytest
 
 from regard.errors import FileError, InputError, UnknownNameError
-from regard.views.table import Column, Table, shown
+from regard.views.table import Column, Table, short_number
 
 COLUMNS = [
     Column("site"),
@@ -111,4 +111,4 @@ def test_what_cannot_be_written_is_told(tmp_path):
     ("number", "text"), [(0.5, "0.500"), (99.94, "99.9"), (-2.0, "-2.00"), (4e-4, "4e-04")]
 )
 def test_numbers_have_a_few_digits(number, text):
-    assert shown(number) == text
+    assert short_number(number) == text

@@ -62,12 +62,12 @@ def view(
     if isinstance(value, Trace):
         return _trace_view(value, kind, site, head, query, picture, options)
     values = [*value]
-    if len(values) == 2 and all(isinstance(each, Trace) for each in values) and query is None:
+    if len(values) == 2 and all(isinstance(item, Trace) for item in values) and query is None:
         first, second = cast(list[Trace], values)
         _check_kind("compare", kind)
         chosen = None if site is None else choose_site(first, site)
         return compare(first, second, chosen, head, **options)
-    if all(isinstance(each, Finding) for each in values):
+    if all(isinstance(item, Finding) for item in values):
         if traces is None:
             raise InputError(
                 "a view of findings expected the traces that they are about; give them as traces="

@@ -1,4 +1,4 @@
-"""A view in a notebook: the page's own front end as a widget, whose state goes both ways."""
+"""A view in a notebook: the page's front end as a widget whose state Python can read and set."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -21,16 +21,16 @@ except ImportError as error:
         "pip install 'regard[notebook]'"
     ) from error
 
-MOST = 1 << 20  # weights of one window
-EXPORT = "\nexport default { render: regard.render };\n"
+MOST_WEIGHTS = 1 << 20  # of one window
+MODULE_EXPORT = "\nexport default { render: regard.render };\n"
 
 
-def _sent(state: ViewState, widget: Any) -> dict[str, Any]:
+def _state_to_json(state: ViewState, widget: Any) -> dict[str, Any]:
     return state.to_json()
 
 
-def _received(state: Any, widget: Any) -> ViewState:
-    """What the front end says; a word that Python does not know changes nothing."""
+def _state_from_json(state: Any, widget: Any) -> ViewState:
+    """The state that the front end sent; one that Python cannot read changes nothing."""
     try:
         return ViewState.from_json(state)
     except (RegardError, TypeError):
@@ -48,25 +48,27 @@ class Widget(anywidget.AnyWidget):  # type: ignore[misc, unused-ignore]
     _esm = traitlets.Unicode().tag(sync=True)
     header = traitlets.Dict().tag(sync=True)
     blobs = traitlets.Bytes().tag(sync=True)
-    state = traitlets.Instance(ViewState).tag(sync=True, to_json=_sent, from_json=_received)
+    state = traitlets.Instance(ViewState).tag(
+        sync=True, to_json=_state_to_json, from_json=_state_from_json
+    )
 
     def __init__(self, scene: Scene, state: ViewState) -> None:
         self.scene = scene
         packed = pack_scene(scene)
         super().__init__(
-            _esm=built_front() + EXPORT,
+            _esm=built_front() + MODULE_EXPORT,
             header={"scene": packed.header, "words": page_sentences()},
             blobs=b"".join(packed.blobs),
             state=state,
         )
-        self.on_msg(self._answer)
+        self.on_msg(self._answer_window)
 
     def look(self, **changes: Any) -> None:
-        """Look at something else: another head, site, row, unit …."""
+        """Show something else: another head, site, row, unit …."""
         self.state = replace(self.state, **changes)
 
     @traitlets.validate("state")
-    def _check(self, proposal: Mapping[str, Any]) -> ViewState:
+    def _check_site(self, proposal: Mapping[str, Any]) -> ViewState:
         """Refuse a site or head that the scene does not have."""
         state: ViewState = proposal["value"]
         site = self.scene.trace(state.trace).site(state.site)
@@ -76,21 +78,22 @@ class Widget(anywidget.AnyWidget):  # type: ignore[misc, unused-ignore]
             )
         return state
 
-    def _answer(self, widget: Any, content: Any, buffers: Any) -> None:
-        """Send the window of a long map that the front end asks for, or why it cannot be had."""
+    def _answer_window(self, widget: Any, content: Any, buffers: Any) -> None:
+        """Send the window of a long map that the front end requests, or the reason why not."""
         if not isinstance(content, Mapping) or content.get("regard") != "window":
             return
         answer: dict[str, Any] = {"regard": "window", "id": content.get("id")}
         try:
-            self.send(answer, [window(self.scene, content)])
+            self.send(answer, [encode_window(self.scene, content)])
         except (RegardError, KeyError, TypeError, ValueError) as error:
             self.send(answer | {"error": str(error)})
 
 
-def window(scene: Scene, asked: Mapping[str, Any]) -> bytes:
-    """The weights of some rows and columns of a head, exact, as a blob of the scene's code."""
-    site = scene.trace(asked.get("trace", 0)).site(asked["site"])
-    head, rows, columns = asked["head"], tuple(asked["rows"]), tuple(asked["columns"])
+def encode_window(scene: Scene, request: Mapping[str, Any]) -> bytes:
+    """The exact weights of some rows and columns of a head, encoded as a blob."""
+    site = scene.trace(request.get("trace", 0)).site(request["site"])
+    head = request["head"]
+    rows, columns = tuple(request["rows"]), tuple(request["columns"])
     _check_window(site, head, rows, columns)
     return encode(site.maps.window(Window(head, rows, columns))[None])[0]
 
@@ -101,9 +104,9 @@ def _check_window(
     inside = 0 <= head < site.heads
     for run, size in ((rows, len(site.rows)), (columns, len(site.columns))):
         inside &= len(run) == 2 and 0 <= run[0] < run[1] <= size
-    if not inside or (rows[1] - rows[0]) * (columns[1] - columns[0]) > MOST:
+    if not inside or (rows[1] - rows[0]) * (columns[1] - columns[0]) > MOST_WEIGHTS:
         raise InputError(
-            f"expected a window of at most {MOST} weights within head={site.heads} "
+            f"expected a window of at most {MOST_WEIGHTS} weights within head={site.heads} "
             f"query={len(site.rows)} key={len(site.columns)} of {site.name!r}, got head {head}, "
             f"rows {rows}, columns {columns}; ask for less"
         )

@@ -68,21 +68,21 @@ class View:
 
         A figure is as wide as a "single" or "double" column of a paper, or as many millimetres.
         """
-        place = Path(path)
-        suffix = place.suffix.lower()
+        path = Path(path)
+        suffix = path.suffix.lower()
         if suffix in (".html", ".htm"):
-            write_page(place, self.packed, self.state)
+            write_page(path, self.packed, self.state)
         elif suffix == ".json":
-            _write_json(place, self.packed, self.state)
+            _write_json(path, self.packed, self.state)
         elif suffix in FIGURE_SUFFIXES:
             sized = {} if width is None else {"width": width}
-            _output_module("figure").write(self.scene, self.state, place, **sized)
+            _output_module("figure").write(self.scene, self.state, path, **sized)
         else:
             raise InputError(
-                f"cannot save a view as {place.name!r}; expected a name that ends with .html, "
+                f"cannot save a view as {path.name!r}; expected a name that ends with .html, "
                 ".png, .svg, .pdf or .json"
             )
-        return place
+        return path
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "View":

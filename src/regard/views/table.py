@@ -1,4 +1,4 @@
-"""A table of numbers as a page of its own: shaded by value, sorted by a click, offline."""
+"""A table of numbers as a page of its own: shaded by value, sortable, offline."""
 
 import base64
 import hashlib
@@ -13,10 +13,10 @@ from regard.files import atomic_file
 from regard.text import LANGUAGES, say
 from regard.views.colours import dark, is_dim, light
 
-Measured = tuple[float, float | None]  # a mean, and its spread if it has one
-Cell = str | int | float | Measured | None
+MeanAndSpread = tuple[float, float | None]  # the spread is None where it is not known
+Cell = str | int | float | MeanAndSpread | None
 
-_DEEPEST = 0.48  # shade of the largest number: letters stay easy to read
+_STRONGEST_SHADE = 0.48  # of the largest number, so that letters stay easy to read
 _POLICY = (
     "default-src 'none'; script-src 'sha256-{hash}'; style-src 'unsafe-inline'; "
     "base-uri 'none'; form-action 'none'"
@@ -97,9 +97,10 @@ document.body.dataset.ready = "";
 
 @dataclass(frozen=True)
 class Column:
-    """What stands in a column; `shares` lie between 0 and 1 and are shaded so.
+    """The title of a column, a hint that explains it, and how its numbers are shaded.
 
-    Others are shaded from the least to the largest of the column; texts and counts are not.
+    `shares` are shaded from 0 to 1, other numbers from the least to the largest of the column;
+    texts and counts are not shaded.
     """
 
     title: str
@@ -109,7 +110,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of cells under columns: texts, counts, or means with their spreads; None is unknown.
+    """Rows of cells under columns: texts, counts, or means with their spreads; None is not known.
 
     >>> from regard.views.table import Column, Table
     >>> Table("heads", [Column("site"), Column("entropy")], [["h.0", (1.5, 0.25)]]).html()[:15]
@@ -133,18 +134,18 @@ class Table:
                 )
 
     def html(self) -> str:
-        """The page: it needs no network, and its rows are there without its script too."""
+        """The page, which needs no network; without scripts its rows are still readable."""
         digest = base64.b64encode(hashlib.sha256(_SCRIPT.encode()).digest()).decode()
-        reaches = [self._reach(place) for place in range(len(self.columns))]
+        ranges = [self._shading_range(index) for index in range(len(self.columns))]
         unknown = say("table.unknown", self.language)
-        body = ["".join(map(_cell, row, reaches, [unknown] * len(row))) for row in self.rows]
+        body = ["".join(map(_cell_html, row, ranges, [unknown] * len(row))) for row in self.rows]
         return _PAGE.format(
             language="zh-Hans" if self.language == "zh" else "en",
-            policy=_escaped(_POLICY.format(hash=digest)),
-            title=_escaped(self.title),
-            note=_escaped(self.note),
+            policy=_escape(_POLICY.format(hash=digest)),
+            title=_escape(self.title),
+            note=_escape(self.note),
             filter=say("table.filter", self.language),
-            head="".join(self._head(place) for place in range(len(self.columns))),
+            head="".join(self._head_html(index) for index in range(len(self.columns))),
             body="\n".join(f"<tr>{cells}</tr>" for cells in body),
             style=_STYLE,
             script=_SCRIPT,
@@ -157,59 +158,58 @@ class Table:
             temporary.write_text(self.html(), encoding="utf-8", errors="replace")
         return path
 
-    def _head(self, place: int) -> str:
-        column = self.columns[place]
-        number = any(not isinstance(row[place], str | None) for row in self.rows)
+    def _head_html(self, index: int) -> str:
+        column = self.columns[index]
+        number = any(not isinstance(row[index], str | None) for row in self.rows)
         hint = "; ".join(filter(None, (column.hint, say("table.sort", self.language))))
         return (
             f'<th scope="col" data-kind="{"number" if number else "text"}">'
-            f'<button title="{_escaped(hint)}">{_escaped(column.title)}</button></th>'
+            f'<button title="{_escape(hint)}">{_escape(column.title)}</button></th>'
         )
 
-    def _reach(self, place: int) -> tuple[float, float]:
-        """Between which numbers a column is shaded."""
-        found = [mean for row in self.rows if (mean := _mean(row[place])) is not None]
-        if self.columns[place].shares:
+    def _shading_range(self, index: int) -> tuple[float, float]:
+        """The numbers that get the faintest and the strongest shade of a column."""
+        means = [mean for row in self.rows if (mean := _finite_mean(row[index])) is not None]
+        if self.columns[index].shares:
             return 0.0, 1.0
-        return min(found, default=0.0), max(found, default=0.0)
+        return min(means, default=0.0), max(means, default=0.0)
 
 
-def _mean(cell: Cell) -> float | None:
+def _finite_mean(cell: Cell) -> float | None:
     number = cell[0] if isinstance(cell, tuple) else cell
     return number if isinstance(number, float) and math.isfinite(number) else None
 
 
-def _cell(cell: Cell, reach: tuple[float, float], unknown: str) -> str:
+def _cell_html(cell: Cell, limits: tuple[float, float], unknown: str) -> str:
     if isinstance(cell, str):
-        return f'<td data-value="{_escaped(cell)}">{_escaped(cell)}</td>'
+        return f'<td data-value="{_escape(cell)}">{_escape(cell)}</td>'
     if isinstance(cell, int):
         return f'<td data-value="{cell}" style="text-align:right">{cell:,}</td>'
-    mean = _mean(cell)
+    mean = _finite_mean(cell)
     if mean is None:
         return f'<td title="{unknown}">–</td>'
     spread = cell[1] if isinstance(cell, tuple) else None
-    beside = "" if spread is None else f" <small>±{shown(spread)}</small>"
-    return (
-        f'<td class="number" data-value="{mean!r}" {_shade(mean, reach)}>{shown(mean)}{beside}</td>'
-    )
+    beside = "" if spread is None else f" <small>±{short_number(spread)}</small>"
+    attributes = f'class="number" data-value="{mean!r}" {_shade_style(mean, limits)}'
+    return f"<td {attributes}>{short_number(mean)}{beside}</td>"
 
 
-def _shade(number: float, reach: tuple[float, float]) -> str:
-    least, largest = reach
+def _shade_style(number: float, limits: tuple[float, float]) -> str:
+    least, largest = limits
     share = (number - least) / (largest - least) if largest > least else 0.0
-    found = []
+    variables = []
     for name, colours in (("light", light), ("dark", dark)):
-        colour = colours(_DEEPEST * min(max(share, 0.0), 1.0))
+        colour = colours(_STRONGEST_SHADE * min(max(share, 0.0), 1.0))
         on = "#fff" if is_dim(colour) else "#111"
-        found.append(f"--{name}:#{bytes(colour.tolist()).hex()};--on-{name}:{on}")
-    return f'style="{";".join(found)}"'
+        variables.append(f"--{name}:#{bytes(colour.tolist()).hex()};--on-{name}:{on}")
+    return f'style="{";".join(variables)}"'
 
 
-def shown(number: float) -> str:
+def short_number(number: float) -> str:
     """A number in a few digits.
 
-    >>> from regard.views.table import shown
-    >>> [shown(each) for each in (0.12345, 12.345, 1234.5, 0.0, 3e-7)]
+    >>> from regard.views.table import short_number
+    >>> [short_number(number) for number in (0.12345, 12.345, 1234.5, 0.0, 3e-7)]
     ['0.123', '12.3', '1234', '0', '3e-07']
     """
     if number and abs(number) < 5e-4:
@@ -218,5 +218,5 @@ def shown(number: float) -> str:
     return f"{number:.{digits}f}" if number else "0"
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return html.escape(text.encode("utf-8", "replace").decode())

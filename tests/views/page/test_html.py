@@ -98,7 +98,7 @@ def test_the_overview_needs_all_thumbnails_first():
 
 
 def test_long_pages_come_in_parts(monkeypatch):
-    monkeypatch.setattr(html, "PART", 100)
+    monkeypatch.setattr(html, "PART_SIZE", 100)
     packed, found = opened(a_scene())
     assert len(found.scripts) > 5
     assert [found.blob(number) for number in range(len(packed.blobs))] == list(packed.blobs)

@@ -8,7 +8,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from regard.studies.survey.table import SPREAD, Survey
-from regard.views.table import Column, Table, shown
+from regard.views.table import Column, Table, short_number
 
 
 class Word(NamedTuple):
@@ -157,5 +157,5 @@ def _cell(row: dict[str, Any], name: str) -> str:
     if mean is None:
         return "–"
     if name in _ABSOLUTE:
-        return shown(mean) + ("" if spread is None else f"±{spread:.1f}")
+        return short_number(mean) + ("" if spread is None else f"±{spread:.1f}")
     return f"{mean:.0%}"[:-1] + ("" if spread is None else f"±{spread:.0%}"[:-1])

@@ -71,7 +71,7 @@ def _is_control(character: str) -> bool:
 @cache
 def _families(characters: frozenset[str]) -> tuple[str, ...]:
     faces = [*_packaged_faces(), *filter(None, map(face_of, sorted(characters)))]
-    return tuple(dict.fromkeys(each.family for each in faces))
+    return tuple(dict.fromkeys(face.family for face in faces))
 
 
 @cache
@@ -92,11 +92,11 @@ def _all_faces() -> Iterator[Face]:
 @cache
 def _packaged_faces() -> tuple[Face, Face]:
     """Our own font, made known to matplotlib, and the one that it comes with."""
-    with as_file(files("regard.views.figure") / "fonts" / PACKAGED_FILE) as place:
-        known = {each.name for each in fontManager.ttflist}
+    with as_file(files("regard.views.figure") / "fonts" / PACKAGED_FILE) as path:
+        known = {font.name for font in fontManager.ttflist}
         if PACKAGED_FAMILY not in known:
-            fontManager.addfont(str(place))
-        ours = _read_face(place, 0, PACKAGED_FAMILY)
+            fontManager.addfont(str(path))
+        ours = _read_face(path, 0, PACKAGED_FAMILY)
     dejavu = Path(matplotlib.get_data_path()) / "fonts" / "ttf" / "DejaVuSans.ttf"
     return ours, _read_face(dejavu, 0, MATPLOTLIB_FAMILY)
 
@@ -104,9 +104,9 @@ def _packaged_faces() -> tuple[Face, Face]:
 @cache
 def _system_fonts() -> tuple[FontEntry, ...]:
     """Upright fonts of the system by name, the usual weight first."""
-    upright = [each for each in fontManager.ttflist if each.style == "normal"]
+    upright = [font for font in fontManager.ttflist if font.style == "normal"]
     return tuple(
-        sorted(upright, key=lambda each: (str(each.weight) not in _REGULAR_WEIGHTS, each.name))
+        sorted(upright, key=lambda font: (str(font.weight) not in _REGULAR_WEIGHTS, font.name))
     )
 
 

@@ -1,4 +1,7 @@
-"""The page of a scene: header, what the first picture needs, the front end, then all the rest."""
+"""The page of a scene: header, the blobs of the first picture, the front end, all other blobs.
+
+In this order the browser can draw the first picture while it still reads the rest.
+"""
 
 import base64
 import hashlib
@@ -19,13 +22,13 @@ from regard.views.page.utf16 import Characters
 from regard.views.scene import PackedScene
 from regard.views.state import ViewState
 
-PART = 1 << 21  # bytes of blobs in one element, about: each can be read when it is parsed
+PART_SIZE = 1 << 21  # about the bytes of blobs in one element, which is read once it is parsed
 BOM = b"\xff\xfe"
 POLICY = (
     "default-src 'none'; script-src 'sha256-{hash}'; style-src 'unsafe-inline'; "
     "img-src data: blob:; font-src data:; worker-src blob:; base-uri 'none'; form-action 'none'"
 )
-START = """<!doctype html>
+PAGE_START = """<!doctype html>
 <html lang="{language}">
 <head>
 <meta http-equiv="Content-Security-Policy" content="{policy}">
@@ -38,32 +41,32 @@ START = """<!doctype html>
 <main id="regard"><noscript>{noscript}</noscript></main>
 <script type="application/json" id="regard-header">{header}</script>
 """
-FRONT = "<script>{front}</script>\n"
+FRONT_SCRIPT = "<script>{front}</script>\n"
 PART_START = '<script type="text/plain" id="regard-part-{number}">'
 PART_END = "</script>\n"
-_ESCAPED = re.compile(r"[<\ud800-\udfff\ufeff\ufffe\uffff]")
-END = "</body>\n</html>\n"
+_UNSAFE_IN_SCRIPT = re.compile(r"[<\ud800-\udfff\ufeff\ufffe\uffff]")
+PAGE_END = "</body>\n</html>\n"
 
 
 def page(packed: PackedScene, state: ViewState, *, front: str | None = None) -> Iterator[bytes]:
     """The bytes of the page, piece by piece; `front` is the script, the built one if None."""
-    front = built_front() if front is None else _checked(front)
-    parts = _parts(packed, first_blobs(packed.header, state))
+    front = built_front() if front is None else _check_script(front)
+    parts = _split_blobs(packed, first_blobs(packed.header, state))
     texts = [Characters.of(blob) for blob in packed.blobs]
     header = {
         "scene": packed.header,
         "state": state.to_json(),
-        "places": _places(texts, parts),
+        "places": _blob_places(texts, parts),
         "words": page_sentences(),
     }
-    yield BOM + _start(header, state, front).encode("utf-16-le")
+    yield BOM + _page_start(header, state, front).encode("utf-16-le")
     for number, part in enumerate(parts):
         yield PART_START.format(number=number).encode("utf-16-le")
         yield from (texts[blob].units().astype("<u2", copy=False).tobytes() for blob in part)
         yield PART_END.encode("utf-16-le")
         if number == 0:
-            yield FRONT.format(front=front).encode("utf-16-le")
-    yield END.encode("utf-16-le")
+            yield FRONT_SCRIPT.format(front=front).encode("utf-16-le")
+    yield PAGE_END.encode("utf-16-le")
 
 
 def write_page(
@@ -83,19 +86,20 @@ def first_blobs(header: dict[str, Any], state: ViewState) -> list[int]:
     trace = header["traces"][state.trace]
     if state.view == "heads":
         return [site["thumbs"]["blob"] for site in trace["sites"]]
-    sites = [each for each in trace["sites"] if each["name"] == state.site] or trace["sites"][:1]
-    heads = range(sites[0]["heads"]) if state.head is None else [state.head]
-    found = [sites[0]["maps"][head] for head in heads]
-    return found + [each["blob"] for each in trace["pictures"].values()]
+    named = [site for site in trace["sites"] if site["name"] == state.site]
+    site = (named or trace["sites"])[0]
+    heads = range(site["heads"]) if state.head is None else [state.head]
+    maps = [site["maps"][head] for head in heads]
+    return maps + [picture["blob"] for picture in trace["pictures"].values()]
 
 
-def _parts(packed: PackedScene, first: Sequence[int]) -> list[list[int]]:
-    """The blobs in parts: what is needed first, then the others in their order."""
+def _split_blobs(packed: PackedScene, first: Sequence[int]) -> list[list[int]]:
+    """The indices of the blobs in parts: those of the first picture, then all others in order."""
     parts, size = [list(first), []], 0
     for blob in range(len(packed.blobs)):
         if blob in first:
             continue
-        if size > PART:
+        if size > PART_SIZE:
             parts.append([])
             size = 0
         parts[-1].append(blob)
@@ -103,8 +107,8 @@ def _parts(packed: PackedScene, first: Sequence[int]) -> list[list[int]]:
     return parts
 
 
-def _places(texts: Sequence[Characters], parts: list[list[int]]) -> list[list[int]]:
-    """Part, first character and number of characters of each blob."""
+def _blob_places(texts: Sequence[Characters], parts: list[list[int]]) -> list[list[int]]:
+    """For each blob its part, first character and number of characters."""
     places: list[list[int]] = [[]] * len(texts)
     for number, part in enumerate(parts):
         start = 0
@@ -114,14 +118,14 @@ def _places(texts: Sequence[Characters], parts: list[list[int]]) -> list[list[in
     return places
 
 
-def _start(header: dict[str, Any], state: ViewState, front: str) -> str:
+def _page_start(header: dict[str, Any], state: ViewState, front: str) -> str:
     language = state.language or "en"
     digest = base64.b64encode(hashlib.sha256(front.encode()).digest()).decode()
     both = " ".join(say("page.noscript", spoken) for spoken in LANGUAGES)
-    return START.format(
+    return PAGE_START.format(
         language="zh-Hans" if language == "zh" else "en",
         policy=html.escape(POLICY.format(hash=digest)),
-        title=html.escape(_whole(header["scene"]["title"] or "regard")),
+        title=html.escape(_without_surrogates(header["scene"]["title"] or "regard")),
         noscript=html.escape(both),
         header=_script_json(header),
     )
@@ -130,10 +134,10 @@ def _start(header: dict[str, Any], state: ViewState, front: str) -> str:
 def _script_json(value: Any) -> str:
     """JSON that cannot end the element it stands in; halves of surrogate pairs stay escaped."""
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
-    return _ESCAPED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return _UNSAFE_IN_SCRIPT.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
-def _whole(text: str) -> str:
+def _without_surrogates(text: str) -> str:
     """The text without halves of surrogate pairs, which no file can hold."""
     return text.encode("utf-16-le", "replace").decode("utf-16-le")
 
@@ -141,15 +145,15 @@ def _whole(text: str) -> str:
 @cache
 def built_front() -> str:
     """The front end that was built into the package."""
-    place = files("regard.views.page") / "front.js"
-    if not place.is_file():
+    script = files("regard.views.page") / "front.js"
+    if not script.is_file():
         raise FileError(
             "the front end of the page, front.js, is missing from this installation; install "
             "regard again, or build it with: cd front && npm ci && npm run build"
         )
-    return _checked(place.read_text("utf-8"))
+    return _check_script(script.read_text("utf-8"))
 
 
-def _checked(front: str) -> str:
-    assert not any(each in front for each in ("</script", "<!--", "\r")), "the page would end here"
+def _check_script(front: str) -> str:
+    assert not any(end in front for end in ("</script", "<!--", "\r")), "the page would end here"
     return front

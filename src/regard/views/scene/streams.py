@@ -47,8 +47,8 @@ class TokenStream:
             tuple(text.removeprefix("▁") or text for text in tokens.texts),
             plain,
             _has_space_before(tokens, starts),
-            tuple(place for place, out in enumerate(special) if out),
-            tuple(place for place, first in enumerate(starts) if first),
+            tuple(position for position, is_special in enumerate(special) if is_special),
+            tuple(position for position, is_first in enumerate(starts) if is_first),
             _sentence_starts(plain, starts, special if tokens.named else [True] * len(tokens)),
             tokens.named,
             tokens.grid,
@@ -90,8 +90,8 @@ def _word_starts(tokens: Tokens, special: Sequence[bool]) -> list[bool]:
         return [True] * len(tokens)
     numbers = tokens.words
     return [
-        place == 0 or special[place] or special[place - 1] or number != numbers[place - 1]
-        for place, number in enumerate(numbers)
+        at == 0 or special[at] or special[at - 1] or number != numbers[at - 1]
+        for at, number in enumerate(numbers)
     ]
 
 
@@ -106,9 +106,9 @@ def _has_space_before(tokens: Tokens, starts: Sequence[bool]) -> tuple[bool, ...
     ends = [text[-1:] for text in tokens.texts]
     return tuple(
         first
-        and place > 0
-        and not (_NO_SPACE_SCRIPT.match(ends[place - 1]) and _NO_SPACE_SCRIPT.match(text))
-        for place, (first, text) in enumerate(zip(starts, tokens.texts, strict=True))
+        and at > 0
+        and not (_NO_SPACE_SCRIPT.match(ends[at - 1]) and _NO_SPACE_SCRIPT.match(text))
+        for at, (first, text) in enumerate(zip(starts, tokens.texts, strict=True))
     )
 
 
@@ -120,15 +120,15 @@ def _sentence_starts(
     plain: Sequence[str], starts: Sequence[bool], alone: Sequence[bool]
 ) -> tuple[int, ...]:
     """A sentence begins with the first word after an end mark; tokens `alone` are their own."""
-    found, ended = [], True
-    for place, text in enumerate(plain):
+    sentence_starts, ended = [], True
+    for position, text in enumerate(plain):
         closes = _CLOSING_MARKS.fullmatch(text) is not None
-        if alone[place] or (ended and starts[place] and not closes):
-            found.append(place)
-            ended = alone[place]
-        if not alone[place] and _SENTENCE_END.search(text):
+        if alone[position] or (ended and starts[position] and not closes):
+            sentence_starts.append(position)
+            ended = alone[position]
+        if not alone[position] and _SENTENCE_END.search(text):
             ended = True
-    return tuple(found)
+    return tuple(sentence_starts)
 
 
 _CLOSING_MARKS = re.compile(r"[\"'”’)\]»」』）.!?…。！？]+")

@@ -48,39 +48,39 @@ def draw_flow(canvas: Canvas, numbers: FlowNumbers, scene: Scene, state: ViewSta
         top += LABEL + GAP
     rows = _token_rows(numbers)
     pitch = min(
-        TOKEN_PITCH, TALLEST / max(1.0, *(max(each.values(), default=0) + 1 for each in rows))
+        TOKEN_PITCH, TALLEST / max(1.0, *(max(column.values(), default=0) + 1 for column in rows))
     )
     between = canvas.width - sum(rooms) - 6 * GAP
     reach = min(between, WIDEST_GAP * (len(levels) - 1))
     left = (canvas.width - sum(rooms) - reach) / 2 + rooms[0]
     step = reach / (len(levels) - 1)
-    places = [left + step * index for index in range(len(levels))]
-    places = places[::-1] if sources_left else places
-    heights = [{row: top + (at + 0.5) * pitch for row, at in each.items()} for each in rows]
-    _draw_lines(canvas, numbers.lines, places, (heights, pitch), _line_colours(numbers))
+    columns = [left + step * index for index in range(len(levels))]
+    columns = columns[::-1] if sources_left else columns
+    heights = [{row: top + (at + 0.5) * pitch for row, at in column.items()} for column in rows]
+    _draw_lines(canvas, numbers.lines, columns, (heights, pitch), _line_colours(numbers))
     with_lines = _tokens_with_lines(numbers)
     for x, end, side in ((left, -sources_left, "right"), (left + reach, sources_left - 1, "left")):
         _draw_labels(canvas, levels[end], x, (heights[end], pitch), (side, with_lines[end]))
     if len(levels) > 2:
-        _draw_levels(canvas, numbers, places, (heights, pitch))
+        _draw_levels(canvas, numbers, columns, (heights, pitch))
 
 
 def _token_rows(numbers: FlowNumbers) -> list[dict[int, float]]:
     """The row of each token of each column; of too many tokens, only those that lines meet."""
     if max(map(len, numbers.levels)) * TOKEN_PITCH <= TALLEST:
-        return [{row: float(row) for row in range(len(each))} for each in numbers.levels]
-    with_lines = [sorted(each) for each in _tokens_with_lines(numbers)]
+        return [{row: float(row) for row in range(len(level))} for level in numbers.levels]
+    with_lines = [sorted(tokens) for tokens in _tokens_with_lines(numbers)]
     if len(with_lines) > 2:  # a token stands at one height in all layers
-        with_lines = [sorted({row for each in with_lines for row in each})] * len(with_lines)
-    found = []
-    for each in with_lines:
+        with_lines = [sorted({row for tokens in with_lines for row in tokens})] * len(with_lines)
+    positions = []
+    for tokens in with_lines:
         at, rows = 0.0, dict[int, float]()
-        for before, row in zip([-1, *each], each, strict=False):
-            at += 0.5 if row > before + 1 and rows else 0.0  # some are left out
+        for before, row in zip([-1, *tokens], tokens, strict=False):
+            at += 0.5 if row > before + 1 and rows else 0.0  # a gap where tokens are left out
             rows[row] = at
             at += 1
-        found.append(rows)
-    return found
+        positions.append(rows)
+    return positions
 
 
 def _line_colours(numbers: FlowNumbers) -> dict[int | None, str]:
@@ -92,10 +92,10 @@ def _line_colours(numbers: FlowNumbers) -> dict[int | None, str]:
 
 def _draw_head_key(canvas: Canvas, numbers: FlowNumbers, scene: Scene, state: ViewState) -> float:
     """A key to the colours of heads; the height at which it ends."""
-    found = _line_colours(numbers)
-    heads = sorted(head for head in found if head is not None)
+    line_colours = _line_colours(numbers)
+    heads = sorted(head for head in line_colours if head is not None)
     y = canvas.height + GAP
-    if len(found) < 2:
+    if len(line_colours) < 2:
         return y
     x = GAP
     name = say("control.head", state.language)
@@ -107,7 +107,7 @@ def _draw_head_key(canvas: Canvas, numbers: FlowNumbers, scene: Scene, state: Vi
         width = text_width(number, LABEL) + 11
         if x + width > canvas.width - GAP:
             x, y = GAP, y + LABEL + GAP
-        canvas.box((x, y + LABEL * 0.4, 6, 2), facecolor=found[head])
+        canvas.box((x, y + LABEL * 0.4, 6, 2), facecolor=line_colours[head])
         canvas.text(x + 7.5, y + LABEL, number, LABEL)
         x += width
     return y + LABEL
@@ -116,7 +116,7 @@ def _draw_head_key(canvas: Canvas, numbers: FlowNumbers, scene: Scene, state: Vi
 def _draw_lines(
     canvas: Canvas,
     lines: Sequence[FlowLine],
-    places: Sequence[float],
+    columns: Sequence[float],
     rows: tuple[Sequence[Heights], float],
     colour: dict[int | None, str],
 ) -> None:
@@ -124,7 +124,7 @@ def _draw_lines(
     largest = max((line.weight for line in lines), default=1.0)
     paths, inks, widths = [], [], []
     for line in lines:
-        x, end = places[line.level], places[line.level + 1]
+        x, end = columns[line.level], columns[line.level + 1]
         inset = GAP / 2 if end > x else -GAP / 2
         x, end = x + inset, end - inset
         y, stop = heights[line.level][line.start], heights[line.level + 1][line.stop]
@@ -139,11 +139,11 @@ def _draw_lines(
 
 def _tokens_with_lines(numbers: FlowNumbers) -> list[dict[int, float]]:
     """For each column, the tokens that lines meet, with the heaviest weight of each."""
-    found: list[dict[int, float]] = [{} for _ in numbers.levels]
+    heaviest: list[dict[int, float]] = [{} for _ in numbers.levels]
     for line in numbers.lines:  # the heaviest come last
-        found[line.level][line.start] = line.weight
-        found[line.level + 1][line.stop] = line.weight
-    return found
+        heaviest[line.level][line.start] = line.weight
+        heaviest[line.level + 1][line.stop] = line.weight
+    return heaviest
 
 
 def _draw_labels(
@@ -170,31 +170,31 @@ def _labels_without_overlap(heights: Heights, with_lines: dict[int, float]) -> l
     rows = sorted(heights)
     if all(heights[two] - heights[one] >= apart for one, two in pairwise(rows)):
         return rows
-    found: list[int] = []
-    for index in sorted(with_lines, key=lambda each: -with_lines[each]):
-        if all(abs(heights[index] - heights[each]) >= apart for each in found):
-            found.append(index)
-    return found
+    chosen: list[int] = []
+    for index in sorted(with_lines, key=lambda row: -with_lines[row]):
+        if all(abs(heights[index] - heights[other]) >= apart for other in chosen):
+            chosen.append(index)
+    return chosen
 
 
 def _draw_levels(
     canvas: Canvas,
     numbers: FlowNumbers,
-    places: Sequence[float],
+    columns: Sequence[float],
     rows: tuple[Sequence[Heights], float],
 ) -> None:
     """The numbers of layers above the columns, and a dot where lines meet."""
     heights, pitch = rows
-    last = len(places) - 1
-    top = min((min(each.values()) for each in heights if each), default=0.0) - pitch / 2
-    for index, x in enumerate(places[:-1]):
-        middle = (x + places[index + 1]) / 2
+    last = len(columns) - 1
+    top = min((min(column.values()) for column in heights if column), default=0.0) - pitch / 2
+    for index, x in enumerate(columns[:-1]):
+        middle = (x + columns[index + 1]) / 2
         canvas.text(middle, top - GAP, str(last - 1 - index), SMALL, color=PALE, ha="center")
     met = {(line.level, line.start) for line in numbers.lines}
     met |= {(line.level + 1, line.stop) for line in numbers.lines}
     radius = min(1.3, pitch / 5)
     for level, row in met:
-        x, y = places[level], heights[level][row]
+        x, y = columns[level], heights[level][row]
         box = (x - radius, y - radius, 2 * radius, 2 * radius)
         if 0 < level < last:
             canvas.pill(box, PALE, radius)
