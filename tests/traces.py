@@ -4,7 +4,16 @@ import torch
 
 from regard import masks
 from regard.kernels.observe import ObserveOptions, Scoring, observe
-from regard.types import AttentionMap, Axis, Dense, Gap, Recomputable, Summary, Tokens, Trace
+from regard.types import (
+    AttentionMap,
+    Axis,
+    DenseWeights,
+    Gap,
+    RecomputableWeights,
+    SummaryOnly,
+    Tokens,
+    Trace,
+)
 
 HEADS, KEY_HEADS, ROWS, COLUMNS, DIM = 6, 2, 11, 13, 5
 
@@ -58,7 +67,7 @@ def a_map(
         "cross",
         Axis("target", tuple(range(ROWS))),
         Axis("source", tuple(range(COLUMNS))),
-        Recomputable(query[0], key[0], seen.lse[0], seen.scoring),
+        RecomputableWeights(query[0], key[0], seen.lse[0], seen.scoring),
         statistics=example(seen.statistics),
         top=example(seen.top),
         atlas=example(seen.atlas),
@@ -95,8 +104,8 @@ def a_trace() -> Trace:
     """A trace with a map of each source, and tokens of every kind."""
     whole = a_map()
     target, source = whole.rows, whole.columns
-    dense = Dense(torch.rand(HEADS, ROWS, COLUMNS))
-    summary = Summary((HEADS, ROWS, COLUMNS))
+    dense = DenseWeights(torch.rand(HEADS, ROWS, COLUMNS))
+    summary = SummaryOnly((HEADS, ROWS, COLUMNS))
     texts = ("<s>", "我", "爱", "中国", "👩‍👩‍👧", "é", "\ud83d", "", "\n", '"', "\\", "</script>")
     streams = {
         "target": Tokens(

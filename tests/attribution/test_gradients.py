@@ -11,7 +11,7 @@ from regard.attribution.relevance import relevance
 from regard.errors import InputError
 from regard.models import Recurrent
 from regard.tracing import Keep
-from regard.types import Recomputable
+from regard.types import RecomputableWeights
 from tracing.readers import word_piece
 
 
@@ -123,9 +123,9 @@ def test_what_is_kept_can_be_chosen():
     options = {"keep": keep, "sites": "*layer.1*"}
     trace = capture_gradients(model, None, inputs, objective=objective, **options)
     (each,) = trace.maps
-    assert isinstance(each.source, Recomputable)
+    assert isinstance(each.source, RecomputableWeights)
     assert not each.source.exact
-    assert each.output is not None
+    assert each.output_projection is not None
 
 
 LOGITS = torch.tensor([[[1.0, 5.0, 2.0], [4.0, 0.0, 3.0]]])

@@ -91,14 +91,14 @@ def test_heads_that_share_values_each_have_their_own_projection():
     (each,) = trace.maps
     shared = replace(each, values=each.values[:1])
     found = value_norms(Trace(trace.streams, (shared,)), each.site)
-    expected = (shared.values @ each.output).norm(dim=-1)
+    expected = (shared.values @ each.output_projection).norm(dim=-1)
     torch.testing.assert_close(found.lengths, expected, **CLOSE)
 
 
 def test_without_the_projection_it_says_that_it_measures_values():
     trace, _, _ = attended()
     (each,) = trace.maps
-    found = value_norms(Trace(trace.streams, (replace(each, output=None),)), each.site)
+    found = value_norms(Trace(trace.streams, (replace(each, output_projection=None),)), each.site)
     assert found.of == "values"
     torch.testing.assert_close(found.lengths, each.values.norm(dim=-1), **CLOSE)
     with pytest.raises(InputError, match="output projection, which was not captured"):

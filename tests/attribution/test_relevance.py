@@ -9,7 +9,7 @@ import torch
 from attribution.networks import ALONE, BOTH, LENGTH, SOURCE, Used, network, traced, used
 from regard.attribution.relevance import relevance, relevance_from
 from regard.errors import InputError
-from regard.types import AttentionMap, Axis, Dense, Tokens, Trace
+from regard.types import AttentionMap, Axis, DenseWeights, Tokens, Trace
 
 CLOSE = {"atol": 1e-9, "rtol": 1e-6}
 SIZES = {"s": 5, "q": 7}
@@ -85,7 +85,7 @@ def a_map(number, rows, columns):
         f"h.{number}",
         "encoder" if rows == columns else "cross",
         *axes,
-        Dense(torch.rand(3, *sizes).double().softmax(-1)),
+        DenseWeights(torch.rand(3, *sizes).double().softmax(-1)),
         values=torch.randn(3, sizes[1], 2).double(),
         gradient=torch.randn(3, sizes[0], 2).double(),
     )

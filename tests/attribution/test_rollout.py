@@ -11,7 +11,7 @@ from attribution.networks import ALONE, BOTH, LENGTH, MAKERS, SOURCE, traced, us
 from measures.attending import a_decoder, a_text
 from regard.attribution.rollout import rollout, rollout_from
 from regard.errors import InputError, UnknownNameError
-from regard.types import Axis, Summary, Trace
+from regard.types import Axis, SummaryOnly, Trace
 
 
 def by_the_paper(layers):
@@ -97,9 +97,11 @@ def test_it_fits_a_heatmap_as_an_aggregate():
 
 def test_one_row_looks_at_strips_of_rows_that_matter_only(monkeypatch):
     trace, seen = a_decoder(), []
-    own = type(trace.maps[0]).strips
+    own = type(trace.maps[0]).row_strips
     monkeypatch.setattr(
-        type(trace.maps[0]), "strips", lambda self, most=1: seen.append(self.shape) or own(self, 1)
+        type(trace.maps[0]),
+        "row_strips",
+        lambda self, most=1: seen.append(self.shape) or own(self, 1),
     )
     rollout_from(trace, 4)
     assert seen == [(3, 1, 11)]
@@ -126,7 +128,7 @@ def test_streams_that_never_meet_have_no_share_in_one_another():
 
 def test_weights_that_are_gone_are_asked_for():
     trace = a_text()
-    gone = replace(trace.maps[0], source=Summary(trace.maps[0].shape))
+    gone = replace(trace.maps[0], source=SummaryOnly(trace.maps[0].shape))
     with pytest.raises(InputError, match="watch again with keep='windows'"):
         rollout(Trace(trace.streams, (gone,)))
 

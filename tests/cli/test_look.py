@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from loading import checkpoints
 from regard.cli import main
 from regard.storage import load_trace, save_trace
-from regard.types import AttentionMap, Axis, Summary, Tokens, Trace
+from regard.types import AttentionMap, Axis, SummaryOnly, Tokens, Trace
 from regard.views import View
 
 ENDLESS = 2053  # tokens: more than pages show one by one
@@ -217,7 +217,7 @@ def test_of_a_long_file_a_part_can_be_read(run, patient, book):
 
 def test_a_summary_of_a_long_text_has_no_windows(run, tmp_path):
     axis = Axis("tokens", tuple(range(ENDLESS)))
-    source = Summary((2, ENDLESS, ENDLESS))
+    source = SummaryOnly((2, ENDLESS, ENDLESS))
     trace = Trace(
         {"tokens": Tokens.positions(ENDLESS)}, (AttentionMap("h", "encoder", axis, axis, source),)
     )

@@ -47,7 +47,7 @@ def test_a_hit_may_have_a_limit_of_its_own():
 
 def test_heads_are_called_as_the_model_numbers_them():
     chosen = Trace(TRACE.streams, (TRACE["weights"].select([0]),))
-    numbered = type(chosen.maps[0])(**{**vars(chosen.maps[0]), "head_numbers": (7,)})
+    numbered = type(chosen.maps[0])(**{**vars(chosen.maps[0]), "head_indices": (7,)})
     (found,) = told(
         Hit(2.0, "weights", 0, words={"word": ""}), traces=Trace(TRACE.streams, (numbered,))
     )

@@ -6,7 +6,15 @@ import torch
 
 from regard import masks
 from regard.kernels.observe import ObserveOptions, observe
-from regard.types import AttentionMap, Axis, Dense, Recomputable, Summary, Tokens, Trace
+from regard.types import (
+    AttentionMap,
+    Axis,
+    DenseWeights,
+    RecomputableWeights,
+    SummaryOnly,
+    Tokens,
+    Trace,
+)
 from traces import example
 
 HEADS, LENGTH, ROWS, COLUMNS, DIM = 3, 11, 7, 13, 5
@@ -20,7 +28,7 @@ def attend(rows, columns, *, mask=None, sink=False, dtype=torch.float64):
     query, key = (torch.randn(1, HEADS, n, DIM).to(dtype) * 2 for n in (rows, columns))
     logits = torch.linspace(-1, 1, HEADS) if sink else None
     seen = observe(query, key, key, mask=mask, sink=logits, keep=ObserveOptions(atlas=2))
-    source = Recomputable(query[0], key[0], seen.lse[0], seen.scoring)
+    source = RecomputableWeights(query[0], key[0], seen.lse[0], seen.scoring)
     return source, example(seen.statistics), example(seen.atlas)
 
 
@@ -67,11 +75,11 @@ def of_source(trace, source):
     if source == "counted":
         each = replace(each, statistics=None, atlas=None)
     if source == "dense":
-        each = replace(each, source=Dense(each.weights()), statistics=None, atlas=None)
+        each = replace(each, source=DenseWeights(each.weights()), statistics=None, atlas=None)
     if source == "long":
-        each = replace(each, source=Dense(each.weights()))
+        each = replace(each, source=DenseWeights(each.weights()))
     if source == "summary":
-        each = replace(each, source=Summary(each.shape))
+        each = replace(each, source=SummaryOnly(each.shape))
     return with_map(trace, each)
 
 

@@ -27,7 +27,7 @@ from regard.measures.decoding import (
     monotonicity,
     revisits,
 )
-from regard.types import Tokens, Trace, counting
+from regard.types import Tokens, Trace, map_statistics
 
 PICKS = [None, 0, 2]
 
@@ -56,7 +56,7 @@ def test_coverage_is_what_each_source_token_received(head, source):
 @pytest.mark.parametrize("source", SOURCES)
 @pytest.mark.parametrize("head", PICKS)
 def test_fertility_counts_the_largest_weights_of_rows(head, source, strip, monkeypatch):
-    monkeypatch.setattr(counting.strips, "__defaults__", (strip,))
+    monkeypatch.setattr(map_statistics.row_strips, "__defaults__", (strip,))
     trace = a_translation()
     peaks = picked(trace, head).argmax(-1).tolist()
     found = fertility(of_source(trace, source), "h.0", head)
@@ -161,7 +161,7 @@ def test_a_part_has_the_words_of_its_pieces():
 def test_chosen_heads_stay_known_by_their_numbers():
     trace = a_translation()
     chosen = with_map(trace, trace["h.0"].select([2, 0]))
-    assert merge_words(chosen, "h.0")["h.0"].head_numbers == (2, 0)
+    assert merge_words(chosen, "h.0")["h.0"].head_indices == (2, 0)
 
 
 @pytest.mark.parametrize("measure", [coverage, fertility, revisits, monotonicity, merge_words])

@@ -29,7 +29,7 @@ from regard.measures.head_distances import (
     redundancy,
     row_distances,
 )
-from regard.types import Dense, Summary, Trace
+from regard.types import DenseWeights, SummaryOnly, Trace
 
 SCORES = arrays("float64", (3, 5, 7), elements=st.floats(-9, 9))
 
@@ -66,7 +66,7 @@ def test_distances_of_heads_are_those_of_jensen_and_shannon(text, source, strip,
 
 def test_a_sink_is_one_more_outcome():
     trace = a_decoder(sink=True)
-    sink = trace["h.0"].numbers.on_sink[..., None]
+    sink = trace["h.0"].row_statistics.on_sink[..., None]
     expected = plainly(torch.cat([trace["h.0"].weights(), sink], dim=-1))
     torch.testing.assert_close(distances(trace, "h.0"), expected, atol=1e-7, rtol=0)
 
@@ -108,7 +108,7 @@ def test_small_maps_compare_rows_and_large_ones_the_cells_of_their_atlas(monkeyp
 def test_cells_are_compared_by_the_mass_of_their_rows():
     trace = a_decoder(sink=True)
     weights, atlas = trace["h.0"].weights(), trace["h.0"].atlas
-    sink = trace["h.0"].numbers.on_sink
+    sink = trace["h.0"].row_statistics.on_sink
     assert (atlas.rows, atlas.columns) == (8, 8)
     mass = torch.stack([weights[..., :8].sum(-1), weights[..., 8:].sum(-1), sink], dim=-1)
     cells = torch.stack([mass[:, :8].mean(1), mass[:, 8:].mean(1)], dim=1)
@@ -182,7 +182,7 @@ def test_drift_of_large_maps_compares_cells(monkeypatch):
     monkeypatch.setattr(sharing, "MOST", 1)
     trace = layers(a_text(), a_text())
     (found,) = drift(trace)
-    gone = [replace(each, source=Summary(each.shape)) for each in trace]
+    gone = [replace(each, source=SummaryOnly(each.shape)) for each in trace]
     assert drift(Trace(trace.streams, tuple(gone))) == (found,)
 
 
@@ -197,5 +197,5 @@ def test_drift_is_unknown_where_nothing_can_be_compared():
 def test_half_precision_weights_are_compared():
     weights = torch.rand(2, 5, 5).softmax(-1).bfloat16()
     trace = with_weights(weights)
-    each = replace(trace["h.0"], source=Dense(weights))
+    each = replace(trace["h.0"], source=DenseWeights(weights))
     assert distances(with_map(trace, each), "h.0")[0, 1] > 0

@@ -23,7 +23,7 @@ from regard import masks
 from regard.errors import InputError
 from regard.measures import heads
 from regard.measures.heads import HeadNumbers, distance_profile, head_numbers
-from regard.types import Axis, Dense, Recomputable, Tokens, Trace
+from regard.types import Axis, DenseWeights, RecomputableWeights, Tokens, Trace
 
 NAMES = [each.name for each in fields(HeadNumbers) if each.name != "rows"]
 TEXTS = {
@@ -39,7 +39,9 @@ def plainly(trace):
     each = trace["h.0"]
     weights = each.weights().double()
     queries, keys = weights.shape[1:]
-    sink = 1 - weights.sum(-1) if each.numbers.on_sink.any() else torch.zeros(weights.shape[:2])
+    sink = (
+        1 - weights.sum(-1) if each.row_statistics.on_sink.any() else torch.zeros(weights.shape[:2])
+    )
     outcomes = torch.cat([weights, sink[..., None].double()], dim=-1)
     entropy = -torch.special.xlogy(outcomes, outcomes).sum(-1)
     may = (weights > 0).sum(-1) + (sink > 0)
@@ -102,8 +104,8 @@ def test_rows_that_see_nothing_do_not_count():
     weights = trace["h.0"].weights()
     padded = torch.nn.functional.pad(weights, (0, 0, 0, 2))
     rows = Axis("tokens", (*range(LENGTH), 0, 0))
-    blind = with_map(trace, replace(of_source(trace, "dense")["h.0"], source=Dense(weights)))
-    more = replace(blind["h.0"], source=Dense(padded), rows=rows)
+    blind = with_map(trace, replace(of_source(trace, "dense")["h.0"], source=DenseWeights(weights)))
+    more = replace(blind["h.0"], source=DenseWeights(padded), rows=rows)
     found, expected = (head_numbers(each, "h.0") for each in (with_map(trace, more), blind))
     assert found.rows == LENGTH
     for name in NAMES:
@@ -118,7 +120,7 @@ def test_a_map_that_sees_nothing_has_no_numbers():
 
 def test_a_map_without_rows_has_no_numbers():
     trace = with_weights(torch.rand(2, 5, 5))
-    each = replace(trace["h.0"], rows=Axis("tokens", ()), source=Dense(torch.rand(2, 0, 5)))
+    each = replace(trace["h.0"], rows=Axis("tokens", ()), source=DenseWeights(torch.rand(2, 0, 5)))
     assert head_numbers(with_map(trace, each), "h.0").deviation.isnan().all()
 
 
@@ -186,8 +188,8 @@ def test_padding_that_was_dropped_is_missed_by_no_row():
     each = trace["h.0"]
     weights = each.weights() * 0.75
     padded = torch.full(weights.shape[:2], 0.25, dtype=torch.float64)
-    statistics = replace(each.numbers, on_padding=padded)
-    seen = replace(each, source=Dense(weights), statistics=statistics)
+    statistics = replace(each.row_statistics, on_padding=padded)
+    seen = replace(each, source=DenseWeights(weights), statistics=statistics)
     found = head_numbers(with_map(trace, seen), "h.0")
     torch.testing.assert_close(found.deviation, torch.zeros(HEADS).double(), atol=1e-12, rtol=0)
     torch.testing.assert_close(found.on_padding, torch.full((HEADS,), 0.25).double())
@@ -211,7 +213,7 @@ def test_the_beginning_of_a_text_that_never_looks_ahead_is_whole():
 def test_rounded_queries_are_not_blamed_for_what_rounding_did():
     each = a_text()["h.0"]
     source = each.source
-    rounded = Recomputable(source.query, source.key, source.lse, source.scoring, exact=False)
+    rounded = RecomputableWeights(source.query, source.key, source.lse, source.scoring, exact=False)
     trace = with_map(a_text(), replace(each, source=rounded))
     assert head_numbers(trace, "h.0").deviation.isnan().all()
 

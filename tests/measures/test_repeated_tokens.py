@@ -19,7 +19,7 @@ from measures.attending import (
 )
 from regard.errors import InputError
 from regard.measures.repeated_tokens import repeat_attention, rows_of_repeated_tokens
-from regard.types import Axis, Tokens, counting
+from regard.types import Axis, Tokens, map_statistics
 
 
 def plainly(weights, names):
@@ -38,7 +38,7 @@ def plainly(weights, names):
 @pytest.mark.parametrize("source", SOURCES)
 @pytest.mark.parametrize("text", [a_text, a_decoder])
 def test_repeats_are_counted_as_a_plain_loop_would(text, source, strip, monkeypatch):
-    monkeypatch.setattr(counting.strips, "__defaults__", (strip,))
+    monkeypatch.setattr(map_statistics.row_strips, "__defaults__", (strip,))
     trace = text()
     duplicate, induction, rows = plainly(trace["h.0"].weights(), TEXT.ids)
     found = repeat_attention(of_source(trace, source), "h.0")

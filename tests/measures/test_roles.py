@@ -22,7 +22,7 @@ from measures.attending import (
 from regard import masks
 from regard.measures.repeated_tokens import repeat_attention
 from regard.measures.roles import NAMES, Role, aligner, best_offsets, leading_roles, roles
-from regard.types import Axis, Dense, Tokens, Trace
+from regard.types import Axis, DenseWeights, Tokens, Trace
 
 CROSSING = {"first", "delimiter", "broad", "aligner"}
 
@@ -106,7 +106,7 @@ def test_the_first_token_is_no_delimiter():
 
 def test_a_sink_is_one_more_key_of_a_broad_row():
     trace = a_text(sink=True)
-    sink = trace["h.0"].numbers.on_sink
+    sink = trace["h.0"].row_statistics.on_sink
     whole = torch.cat([trace["h.0"].weights(), sink[..., None]], dim=-1)
     entropy = -torch.special.xlogy(whole, whole).sum(-1)
     expected = ((entropy.exp() - 1) / LENGTH).mean(-1)
@@ -162,7 +162,7 @@ def test_the_end_of_the_source_is_no_word_to_align_to():
 def test_a_row_that_leads_to_the_end_of_the_text_need_not_align():
     trace = a_translation()
     weights = torch.eye(COLUMNS)[[*range(ROWS - 1), COLUMNS - 1]].double()
-    each = replace(trace["h.0"], source=Dense(weights[None]), statistics=None, atlas=None)
+    each = replace(trace["h.0"], source=DenseWeights(weights[None]), statistics=None, atlas=None)
     assert aligner(with_map(trace, each), "h.0").tolist() == [1]
 
 

@@ -3,7 +3,7 @@ import torch
 
 from regard.kernels.observe import observe
 from regard.measures.row_validity import mass_on, row_validity
-from regard.types import AttentionMap, Axis, Dense, Recomputable, Tokens, Trace
+from regard.types import AttentionMap, Axis, DenseWeights, RecomputableWeights, Tokens, Trace
 from traces import a_trace
 
 WORDS = list("abcde")
@@ -50,7 +50,7 @@ def test_what_weights_of_ones_own_lack_is_not_taken_for_padding():
 def test_what_a_softmax_gave_to_keys_that_were_dropped_is_on_padding():
     query, key = torch.randn(1, 2, 5, 7), torch.randn(1, 2, 11, 7)
     seen = observe(query, key, key, scale=0.7)
-    source = Recomputable(query[0], key[0, :, :5], seen.lse[0], seen.scoring)
+    source = RecomputableWeights(query[0], key[0, :, :5], seen.lse[0], seen.scoring)
     axis = Axis("tokens", tuple(range(5)))
     each = AttentionMap("h", "encoder", axis, axis, source)
     found = row_validity(Trace({"tokens": Tokens(tuple(WORDS))}, (each,)), "h")
@@ -72,7 +72,7 @@ def test_columns_that_were_cut_off_are_not_missing():
 def test_queries_and_keys_that_were_rounded_for_keeping_are_not_judged():
     query, key = torch.randn(1, 2, 5, 7), torch.randn(1, 2, 5, 7)
     seen = observe(query, key, key)
-    source = Recomputable(query[0] + 1, key[0], seen.lse[0], seen.scoring, exact=False)
+    source = RecomputableWeights(query[0] + 1, key[0], seen.lse[0], seen.scoring, exact=False)
     axis = Axis("tokens", tuple(range(5)))
     trace = Trace(
         {"tokens": Tokens(tuple(WORDS))}, (AttentionMap("h", "encoder", axis, axis, source),)
@@ -90,5 +90,5 @@ def test_mass_on_columns_leaves_out_the_rows_of_these_tokens():
 def test_mass_on_columns_of_another_text_counts_every_row():
     streams = {"rows": Tokens.positions(3), "columns": Tokens.positions(2)}
     axes = (Axis("rows", (0, 1, 2)), Axis("columns", (0, 1)))
-    each = AttentionMap("h", "cross", *axes, Dense(torch.full((1, 3, 2), 0.5)))
+    each = AttentionMap("h", "cross", *axes, DenseWeights(torch.full((1, 3, 2), 0.5)))
     assert mass_on(Trace(streams, (each,)), "h", [1]).item() == pytest.approx(0.5)

@@ -4,7 +4,7 @@ from safetensors.torch import save_file
 
 from regard.errors import FileError
 from regard.storage import layout, load_trace, reading, save_trace
-from regard.storage.layout import LENGTH
+from regard.storage.layout import LENGTH_BYTES
 from regard.types import Trace
 from traces import a_trace
 
@@ -16,7 +16,7 @@ def path(tmp_path):
 
 
 def blobs_start(path):
-    return LENGTH + int.from_bytes(path.read_bytes()[:LENGTH], "little")
+    return LENGTH_BYTES + int.from_bytes(path.read_bytes()[:LENGTH_BYTES], "little")
 
 
 def flip(path, place, bit=4):
@@ -66,7 +66,7 @@ def test_a_damaged_header_says_so(path):
 
 
 def test_a_large_file_is_checked_when_asked(path, monkeypatch):
-    monkeypatch.setattr(reading, "WHOLE", 0)
+    monkeypatch.setattr(reading, "MAX_WHOLE_FILE", 0)
     flip(path, -1)
     assert len(load_trace(path)) == 3
     with pytest.raises(FileError, match=r"damaged in maps.1.source.weights"):
@@ -74,27 +74,27 @@ def test_a_large_file_is_checked_when_asked(path, monkeypatch):
 
 
 def test_the_header_of_a_large_file_is_always_checked(path, monkeypatch):
-    monkeypatch.setattr(reading, "WHOLE", 0)
+    monkeypatch.setattr(reading, "MAX_WHOLE_FILE", 0)
     flip(path, blobs_start(path) // 2)
     with pytest.raises(FileError, match="is damaged: expected its header"):
         load_trace(path)
 
 
 def test_a_whole_large_file_passes_its_check(path, monkeypatch):
-    monkeypatch.setattr(reading, "WHOLE", 0)
-    monkeypatch.setattr(reading, "PIECE", 7)
+    monkeypatch.setattr(reading, "MAX_WHOLE_FILE", 0)
+    monkeypatch.setattr(reading, "CHUNK", 7)
     assert len(load_trace(path, verify=True)) == 3
 
 
 def test_writing_to_a_mapped_tensor_leaves_the_file_alone(path, monkeypatch):
-    monkeypatch.setattr(reading, "WHOLE", 0)
+    monkeypatch.setattr(reading, "MAX_WHOLE_FILE", 0)
     before = path.read_bytes()
     load_trace(path)["h.1"].source.weights.zero_()
     assert path.read_bytes() == before
 
 
 def test_a_mapped_trace_outlives_its_file(path, monkeypatch):
-    monkeypatch.setattr(reading, "WHOLE", 0)
+    monkeypatch.setattr(reading, "MAX_WHOLE_FILE", 0)
     trace = load_trace(path)
     before = trace["h.1"].weights().clone()
     path.unlink()
@@ -102,7 +102,7 @@ def test_a_mapped_trace_outlives_its_file(path, monkeypatch):
 
 
 def test_a_mapped_trace_keeps_few_bytes_in_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr(reading, "WHOLE", 0)
+    monkeypatch.setattr(reading, "MAX_WHOLE_FILE", 0)
     save_trace(Trace.from_weights(torch.rand(32, 1, 512, 512), ["x"] * 512), tmp_path / "a.trace")
     before = resident()
     trace = load_trace(tmp_path / "a.trace")

@@ -7,7 +7,7 @@ import torch
 from regard.errors import FileError
 from regard.kernels.observe import Scoring
 from regard.storage import load_trace, reading, save_trace, writing
-from regard.types import AttentionMap, Axis, Dense, Gap, Recomputable, Tokens, Trace
+from regard.types import AttentionMap, Axis, DenseWeights, Gap, RecomputableWeights, Tokens, Trace
 from storage.first import the_first
 from storage.sameness import assert_same
 from traces import BIASES, COLUMNS, HEADS, MASKS, ROWS, a_map, a_scoring, a_trace
@@ -20,10 +20,10 @@ DTYPES = [torch.float32, torch.bfloat16, torch.float16, torch.float64]
 def way(request, monkeypatch):
     """The ways that a file can take, by its size."""
     if request.param != "whole":
-        monkeypatch.setattr(reading, "WHOLE", 0)
-        monkeypatch.setattr(reading, "MAPPED", 1)
+        monkeypatch.setattr(reading, "MAX_WHOLE_FILE", 0)
+        monkeypatch.setattr(reading, "MAPPED_AT_ONCE", 1)
     if request.param == "mapped head by head":
-        monkeypatch.setattr(writing, "LARGE", 1)
+        monkeypatch.setattr(writing, "LARGE_TENSOR", 1)
 
 
 @pytest.fixture
@@ -83,14 +83,14 @@ def test_numbers_that_are_not_finite_come_back_bit_by_bit(again):
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_names_of_sites_and_streams_come_back_exactly(again, name):
     axis = Axis(name, (0, 1, 2))
-    each = AttentionMap(name, "decoder", axis, axis, Dense(torch.rand(2, 3, 3)))
+    each = AttentionMap(name, "decoder", axis, axis, DenseWeights(torch.rand(2, 3, 3)))
     trace = Trace({name: Tokens((name, "我", "👩‍👩‍👧"))}, (each,), (Gap(name, name),))
     assert_same(again(trace), trace)
 
 
 def test_places_in_any_order_come_back_exactly(again):
     rows = Axis("x", (4, 5, 6, 0, 0, 9, 8))
-    each = AttentionMap("h", "encoder", rows, rows, Dense(torch.rand(2, 7, 7)))
+    each = AttentionMap("h", "encoder", rows, rows, DenseWeights(torch.rand(2, 7, 7)))
     trace = Trace({"x": Tokens.positions(11)}, (each,))
     assert_same(again(trace), trace)
 
@@ -118,7 +118,7 @@ def test_whether_weights_are_exact_comes_back(again):
 def test_a_loaded_map_computes_the_same_windows(again):
     each = a_map()
     found = again(trace_of(each))["h.0"]
-    assert isinstance(found.source, Recomputable)
+    assert isinstance(found.source, RecomputableWeights)
     assert torch.equal(found.weights(), each.weights())
 
 
@@ -146,7 +146,7 @@ def test_maps_that_share_an_axis_share_it_again(again):
 @pytest.mark.parametrize("tree", [{}, [], {"streams": [], "maps": [{}], "gaps": []}, None])
 def test_a_file_that_describes_no_trace_is_refused(tmp_path, tree):
     path = tmp_path / "a.trace"
-    writing.write(path, tree)
+    writing.write_tree(path, tree)
     with pytest.raises(FileError, match=r"a.trace holds no whole trace: expected its streams"):
         load_trace(path)
 
@@ -162,7 +162,7 @@ def test_a_trace_that_contradicts_itself_is_refused(tmp_path, monkeypatch):
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_values_and_gradients_come_back_exactly(again, dtype):
     sides = {"values": torch.rand(2, COLUMNS, 7), "gradient": torch.rand(HEADS, ROWS, 7)}
-    sides["output"] = torch.rand(HEADS, 7, 17)
+    sides["output_projection"] = torch.rand(HEADS, 7, 17)
     trace = trace_of(replace(a_map(), **{name: each.to(dtype) for name, each in sides.items()}))
     assert_same(again(trace), trace)
 

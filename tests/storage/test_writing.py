@@ -7,7 +7,7 @@ from safetensors.torch import load_file
 
 from regard.errors import FileError, InputError
 from regard.storage import load_trace, save_trace, writing
-from regard.storage.reading import read
+from regard.storage.reading import read_tree
 from regard.types import Tokens, Trace
 from storage.sameness import assert_same
 from traces import a_trace
@@ -28,7 +28,7 @@ def old(tmp_path):
     return path
 
 
-@pytest.mark.parametrize("where", ["storage.writing._written", "files.os.fsync"])
+@pytest.mark.parametrize("where", ["storage.writing._write_tensor", "files.os.fsync"])
 def test_a_full_disk_leaves_the_old_file_and_nothing_else(old, monkeypatch, where):
     before = old.read_bytes()
     monkeypatch.setattr(f"regard.{where}", full)
@@ -40,7 +40,7 @@ def test_a_full_disk_leaves_the_old_file_and_nothing_else(old, monkeypatch, wher
 
 def test_an_interrupt_leaves_the_old_file_and_nothing_else(old, monkeypatch):
     before = old.read_bytes()
-    monkeypatch.setattr(writing, "_written", interrupted)
+    monkeypatch.setattr(writing, "_write_tensor", interrupted)
     with pytest.raises(KeyboardInterrupt):
         save_trace(a_trace(), old)
     assert [*old.parent.iterdir()] == [old]
@@ -48,7 +48,7 @@ def test_an_interrupt_leaves_the_old_file_and_nothing_else(old, monkeypatch):
 
 
 def test_a_trace_can_be_written_over_the_file_it_is_read_from(old, monkeypatch):
-    monkeypatch.setattr("regard.storage.reading.WHOLE", 0)
+    monkeypatch.setattr("regard.storage.reading.MAX_WHOLE_FILE", 0)
     save_trace(a_trace(), old)
     first = load_trace(old)
     save_trace(first, old)
@@ -79,7 +79,7 @@ def test_a_place_that_cannot_be_written_is_refused(tmp_path, place):
 
 
 def test_any_reader_of_safetensors_finds_the_tensors(tmp_path, monkeypatch):
-    monkeypatch.setattr(writing, "LARGE", 1)
+    monkeypatch.setattr(writing, "LARGE_TENSOR", 1)
     trace = a_trace()
     save_trace(trace, tmp_path / "a.trace")
     found = load_file(tmp_path / "a.trace")
@@ -88,18 +88,18 @@ def test_any_reader_of_safetensors_finds_the_tensors(tmp_path, monkeypatch):
 
 
 def test_only_large_tensors_are_stored_head_by_head(tmp_path, monkeypatch):
-    monkeypatch.setattr(writing, "LARGE", 100)
+    monkeypatch.setattr(writing, "LARGE_TENSOR", 100)
     tree = {"large": torch.rand(5, 7), "small": torch.rand(3, 7), "flat": torch.rand(101)}
-    writing.write(tmp_path / "a.trace", tree)
+    writing.write_tree(tmp_path / "a.trace", tree)
     names = {*load_file(tmp_path / "a.trace")}
     assert names == {"large.0", "large.1", "large.2", "large.3", "large.4", "small", "flat"}
 
 
 def test_what_is_shared_is_stored_once(tmp_path):
     mask = torch.rand(5, 7) > 0.5
-    writing.write(tmp_path / "a.trace", [mask, {"again": mask}, mask[:, :3]])
+    writing.write_tree(tmp_path / "a.trace", [mask, {"again": mask}, mask[:, :3]])
     assert {*load_file(tmp_path / "a.trace")} == {"0", "2"}
-    first, second, _ = read(tmp_path / "a.trace", verify=False)
+    first, second, _ = read_tree(tmp_path / "a.trace", verify=False)
     assert first is second["again"]
 
 
@@ -110,15 +110,15 @@ def test_wide_numbers_stand_at_places_they_can_be_read_from(tmp_path):
         torch.rand(1) > 2,
         torch.rand(2),
     ]
-    writing.write(tmp_path / "a.trace", tree)
-    found = read(tmp_path / "a.trace", verify=True)
+    writing.write_tree(tmp_path / "a.trace", tree)
+    found = read_tree(tmp_path / "a.trace", verify=True)
     assert all(map(torch.equal, found, tree))
     assert all(each.data_ptr() % each.itemsize == 0 for each in found)
 
 
 def test_numbers_of_numpy_are_stored_as_plain_ones(tmp_path):
-    writing.write(tmp_path / "a.trace", [np.int64(7), np.bool_(True), np.float64(0.1)])
-    assert read(tmp_path / "a.trace", verify=False) == [7, True, 0.1]
+    writing.write_tree(tmp_path / "a.trace", [np.int64(7), np.bool_(True), np.float64(0.1)])
+    assert read_tree(tmp_path / "a.trace", verify=False) == [7, True, 0.1]
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_numbers_of_numpy_are_stored_as_plain_ones(tmp_path):
 )
 def test_a_tensor_that_the_format_has_no_name_for_is_refused(tmp_path, tensor):
     with pytest.raises(InputError, match=r"cannot store maps.0, a torch.* tensor of .* float64, "):
-        writing.write(tmp_path / "a.trace", {"maps": [tensor]})
+        writing.write_tree(tmp_path / "a.trace", {"maps": [tensor]})
     assert not [*tmp_path.iterdir()]
 
 
@@ -136,7 +136,7 @@ def test_text_that_would_come_back_otherwise_is_refused(tmp_path):
 
 
 def test_a_header_too_long_for_other_readers_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(writing, "MOST", 1000)
+    monkeypatch.setattr(writing, "MAX_HEADER_BYTES", 1000)
     with pytest.raises(
         InputError, match=r"would be [\d,]+ bytes, more than the 1,000 .* a part of"
     ):

@@ -76,5 +76,5 @@ def test_a_temperature_of_nothing_is_refused():
 def test_later_tokens_can_be_hidden(encoder):
     found = compare_edit(encoder, None, IDS, mask_future("*"))
     for each in found.after[0]:
-        assert each.numbers.on_future.sum() == 0
+        assert each.row_statistics.on_future.sum() == 0
         torch.testing.assert_close(each.weights().sum(dim=2), torch.ones(3, 7))

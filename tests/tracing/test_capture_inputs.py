@@ -205,5 +205,5 @@ def test_numbers_follow_the_model_s_dtype():
 def test_options_go_to_watch():
     model, tokenizer = known("bert")
     trace = regard.capture(model, tokenizer, TEXTS[0], keep="dense", top=3, beside=True)
-    assert type(trace.maps[0].source).__name__ == "Dense"
+    assert type(trace.maps[0].source).__name__ == "DenseWeights"
     assert trace.maps[0].top is not None

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from regard.errors import InputError, ShapeError, UnknownNameError
-from regard.types import AttentionMap, Axis, Dense, Summary, maps
+from regard.types import AttentionMap, Axis, DenseWeights, SummaryOnly, maps
 from traces import COLUMNS, HEADS, ROWS, a_map, by_definition
 
 
@@ -14,7 +14,7 @@ def dense_map(heads=3, rows=5, columns=7, **parts):
         "encoder",
         Axis("tokens", tuple(range(rows))),
         Axis("tokens", tuple(range(columns))),
-        Dense(torch.rand(heads, rows, columns)),
+        DenseWeights(torch.rand(heads, rows, columns)),
         **parts,
     )
 
@@ -145,7 +145,7 @@ def test_a_part_refuses_columns_outside_the_map():
 
 
 def test_too_many_weights_are_refused_with_the_way_out(monkeypatch):
-    monkeypatch.setattr(maps, "MOST", 100)
+    monkeypatch.setattr(maps, "MAX_DENSE_WEIGHTS", 100)
     message = "'h.0' are 105 numbers, more than 100; ask for one head, for a part"
     with pytest.raises(InputError, match=message):
         dense_map().weights()
@@ -154,15 +154,15 @@ def test_too_many_weights_are_refused_with_the_way_out(monkeypatch):
 
 def test_a_summary_has_no_weights():
     with pytest.raises(InputError, match="keeps only statistics and an atlas"):
-        replace(dense_map(), source=Summary((3, 5, 7))).weights(0)
+        replace(dense_map(), source=SummaryOnly((3, 5, 7))).weights(0)
 
 
 @pytest.mark.parametrize("source", ["recomputable", "dense", "summary"])
 def test_a_map_shows_what_it_is(source):
     sources = {
         "recomputable": a_map().source,
-        "dense": Dense(torch.rand(HEADS, ROWS, COLUMNS)),
-        "summary": Summary((HEADS, ROWS, COLUMNS)),
+        "dense": DenseWeights(torch.rand(HEADS, ROWS, COLUMNS)),
+        "summary": SummaryOnly((HEADS, ROWS, COLUMNS)),
     }
     expected = f"<cross map 'h.0': 6 heads, 11 target rows x 13 source columns, {source}>"
     assert repr(replace(a_map(), source=sources[source])) == expected
@@ -178,18 +178,18 @@ def with_sides(**parts):
 
 
 def test_selected_heads_say_which_they_are_in_the_model():
-    assert a_map().head_numbers is None
-    assert a_map().select([5, 0, 2]).head_numbers == (5, 0, 2)
-    assert a_map().select([5, 0, 2]).select([2, 0]).head_numbers == (2, 5)
+    assert a_map().head_indices is None
+    assert a_map().select([5, 0, 2]).head_indices == (5, 0, 2)
+    assert a_map().select([5, 0, 2]).select([2, 0]).head_indices == (2, 5)
 
 
 def test_a_part_of_selected_heads_still_says_which_they_are():
-    assert a_map().select([4, 1]).part(range(3), range(5)).head_numbers == (4, 1)
+    assert a_map().select([4, 1]).part(range(3), range(5)).head_indices == (4, 1)
 
 
 def test_a_map_shows_which_heads_it_has():
     assert "'h.0': 2 heads (5, 0), 11 target rows" in repr(a_map().select([5, 0]))
-    many = replace(dense_map(heads=11), head_numbers=tuple(range(2, 13)))
+    many = replace(dense_map(heads=11), head_indices=tuple(range(2, 13)))
     assert "11 heads (2, 3, 4, 5, 6, 7, 8, 9, …), 5 tokens" in repr(many)
 
 
@@ -201,16 +201,16 @@ def test_selected_heads_keep_their_values_and_gradients():
 
 
 def test_selected_heads_keep_their_parts_of_the_output_projection():
-    each = with_sides(output=torch.rand(HEADS, 7, 17))
-    assert torch.equal(each.select([5, 0]).output, each.output[[5, 0]])
-    assert torch.equal(each.part(range(3), range(5)).output, each.output)
+    each = with_sides(output_projection=torch.rand(HEADS, 7, 17))
+    assert torch.equal(each.select([5, 0]).output_projection, each.output_projection[[5, 0]])
+    assert torch.equal(each.part(range(3), range(5)).output_projection, each.output_projection)
 
 
 def test_a_map_refuses_an_output_projection_of_other_heads():
     with pytest.raises(
         ShapeError, match=r"\(head value_dim model\) for its 6 heads, got \(5, 7, 17"
     ):
-        replace(a_map(), output=torch.rand(5, 7, 17))
+        replace(a_map(), output_projection=torch.rand(5, 7, 17))
 
 
 def test_a_part_keeps_the_values_of_its_columns_and_the_gradients_of_its_rows():
@@ -222,7 +222,7 @@ def test_a_part_keeps_the_values_of_its_columns_and_the_gradients_of_its_rows():
 
 def test_a_map_refuses_numbers_for_other_heads():
     with pytest.raises(InputError, match=r"a number for each of its 3 heads, got \(1, 2\)"):
-        dense_map(head_numbers=(1, 2))
+        dense_map(head_indices=(1, 2))
 
 
 @pytest.mark.parametrize("shape", [(2, 11, 7), (4, 13, 7)])
@@ -238,31 +238,31 @@ def test_a_map_refuses_a_gradient_of_other_rows():
 
 def test_kept_numbers_are_given_as_they_are():
     each = a_map()
-    assert each.numbers is each.statistics
+    assert each.row_statistics is each.statistics
 
 
 def test_numbers_that_were_not_kept_are_counted_once():
     each = replace(a_map(), statistics=None)
-    assert each.numbers is each.numbers
-    torch.testing.assert_close(each.numbers.entropy, a_like(each).entropy)
+    assert each.row_statistics is each.row_statistics
+    torch.testing.assert_close(each.row_statistics.entropy, a_like(each).entropy)
 
 
 def a_like(each):
-    dense = replace(each, source=Dense(each.weights()), rows=moved(each.rows, each.offset))
-    sink = each.numbers.on_sink
-    entropy = dense.numbers.entropy - torch.special.xlogy(sink, sink)
-    return replace(dense.numbers, entropy=entropy)
+    dense = replace(each, source=DenseWeights(each.weights()), rows=moved(each.rows, each.offset))
+    sink = each.row_statistics.on_sink
+    entropy = dense.row_statistics.entropy - torch.special.xlogy(sink, sink)
+    return replace(dense.row_statistics, entropy=entropy)
 
 
 def moved(axis, offset):
-    return Axis(axis.stream, tuple(place + offset for place in axis.places))
+    return Axis(axis.stream, tuple(place + offset for place in axis.positions))
 
 
 def test_dense_rows_stand_at_their_places():
     part = dense_map(rows=7).part(range(3, 6), range(1, 7))
     assert part.offset == 2
     expected = part.weights().diagonal(2, dim1=1, dim2=2)
-    torch.testing.assert_close(part.numbers.on_self, expected)
+    torch.testing.assert_close(part.row_statistics.on_self, expected)
 
 
 def test_a_part_of_a_recomputable_map_stands_where_its_weights_do():
@@ -274,17 +274,17 @@ def test_a_part_of_a_recomputable_map_stands_where_its_weights_do():
 def test_counted_numbers_of_a_part_are_of_its_columns():
     each = replace(a_map(), statistics=None)
     part = each.part(range(3, 8), range(4, 9))
-    torch.testing.assert_close(part.numbers.on_first, each.weights()[:, 3:8, 4])
+    torch.testing.assert_close(part.row_statistics.on_first, each.weights()[:, 3:8, 4])
 
 
 def test_a_summary_with_statistics_gives_them():
-    each = replace(a_map(), source=Summary((HEADS, ROWS, COLUMNS)))
-    assert each.numbers is each.statistics
+    each = replace(a_map(), source=SummaryOnly((HEADS, ROWS, COLUMNS)))
+    assert each.row_statistics is each.statistics
 
 
 def test_columns_of_every_source_receive_the_same():
     each = a_map()
-    dense = replace(each, source=Dense(each.weights()))
+    dense = replace(each, source=DenseWeights(each.weights()))
     labels = torch.arange(COLUMNS) % 3
     found, other = each.received(labels), dense.received(labels)
     torch.testing.assert_close(found.total, other.total)
@@ -305,27 +305,27 @@ def test_labels_are_whole_numbers(unchecked):
 def test_visible_columns_come_from_the_mask():
     each = a_map()
     seen = each.source.scoring.mask.dense(ROWS, COLUMNS, offset=2)[0]
-    assert torch.equal(each.visible, seen.sum(-1).expand(HEADS, ROWS))
+    assert torch.equal(each.visible_counts, seen.sum(-1).expand(HEADS, ROWS))
 
 
 def test_dense_rows_that_never_look_ahead_may_see_what_came_before():
     weights = torch.rand(3, 7, 7).tril()
-    each = replace(dense_map(rows=7), source=Dense(weights))
-    assert each.visible[1].tolist() == [1, 2, 3, 4, 5, 6, 7]
-    assert replace(each, kind="cross").visible.tolist() == [[7] * 7] * 3
+    each = replace(dense_map(rows=7), source=DenseWeights(weights))
+    assert each.visible_counts[1].tolist() == [1, 2, 3, 4, 5, 6, 7]
+    assert replace(each, kind="cross").visible_counts.tolist() == [[7] * 7] * 3
 
 
 def test_dense_rows_that_look_ahead_may_see_everything():
-    assert dense_map().visible.tolist() == [[7] * 5] * 3
+    assert dense_map().visible_counts.tolist() == [[7] * 5] * 3
 
 
 def test_rows_of_a_map_come_in_strips():
     each = a_map()
-    found = torch.cat([weights for _, weights in each.strips(most=200)], dim=1)
+    found = torch.cat([weights for _, weights in each.row_strips(max_weights=200)], dim=1)
     torch.testing.assert_close(found, each.weights())
 
 
 def test_strips_of_a_summary_are_refused_with_the_way_out():
-    each = replace(dense_map(), source=Summary((3, 5, 7)))
+    each = replace(dense_map(), source=SummaryOnly((3, 5, 7)))
     with pytest.raises(InputError, match="watch again with keep='windows' or keep='dense'"):
-        next(each.strips())
+        next(each.row_strips())

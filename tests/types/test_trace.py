@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from regard.errors import InputError, ShapeError, UnknownNameError
-from regard.types import Axis, Dense, Gap, Tokens, Trace
+from regard.types import Axis, DenseWeights, Gap, Tokens, Trace
 from traces import a_trace
 
 WORDS = ["我", "爱", "中国", "和", "你"]
@@ -104,7 +104,7 @@ def test_a_trace_refuses_a_stream_that_it_does_not_have():
 def test_a_trace_refuses_places_beyond_its_streams(part):
     trace = a_trace()
     axis = getattr(trace.maps[0], part)
-    wrong = replace(trace.maps[0], **{part: Axis(axis.stream, (99, *axis.places[1:]))})
+    wrong = replace(trace.maps[0], **{part: Axis(axis.stream, (99, *axis.positions[1:]))})
     with pytest.raises(InputError, match=r"'h.0' expected places within the 1[23] tokens .* to 99"):
         Trace(trace.streams, (wrong,))
 
@@ -174,7 +174,7 @@ def test_a_trace_may_be_empty():
 def test_weights_of_a_trace_are_held_as_they_came():
     weights = torch.rand(3, 5, 5, dtype=torch.float64)
     source = Trace.from_weights(weights, WORDS)["weights"].source
-    assert isinstance(source, Dense)
+    assert isinstance(source, DenseWeights)
     assert source.weights.dtype == torch.float64
 
 

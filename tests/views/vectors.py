@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from regard.types import AttentionMap, Axis, Dense, Tokens, Trace
+from regard.types import AttentionMap, Axis, DenseWeights, Tokens, Trace
 from regard.types.finding import Finding, FindingText, FindingView
 from regard.views import MapReference, View, ViewState, report
 from regard.views.captions import percent
@@ -45,15 +45,17 @@ def a_trace() -> Trace:
         -1
     )
     maps = (
-        AttentionMap("encoder.0", "encoder", every, every, Dense(self_1)),
-        AttentionMap("encoder.1", "encoder", every, every, Dense(self_2), head_numbers=(4, 9)),
-        AttentionMap("decoder.0", "decoder", rows, rows, Dense(causal)),
+        AttentionMap("encoder.0", "encoder", every, every, DenseWeights(self_1)),
+        AttentionMap(
+            "encoder.1", "encoder", every, every, DenseWeights(self_2), head_indices=(4, 9)
+        ),
+        AttentionMap("decoder.0", "decoder", rows, rows, DenseWeights(causal)),
         AttentionMap(
             "cross.0",
             "cross",
             rows,
             columns,
-            Dense(cross),
+            DenseWeights(cross),
             produced=Axis("target", (1, 2, 3, 4, 5)),
         ),
     )

@@ -133,7 +133,7 @@ class CleanRun:
     def columns_to_tokens(self, values: Float[Tensor, " key"]) -> Float[Tensor, " token"]:
         """Numbers of the last map's columns as numbers of all input tokens, 0 where it has none."""
         total = torch.zeros(len(self.tokens), dtype=torch.float64)
-        return total.index_add_(0, torch.tensor(self.last_map.columns.places), values.double())
+        return total.index_add_(0, torch.tensor(self.last_map.columns.positions), values.double())
 
 
 def source_tokenizer(processor: Any) -> Any:

@@ -172,7 +172,9 @@ class HideKeys:
                 f"{type(run.model).__name__} was not seen to attend to its tokens; erase by "
                 "'mask-token' or 'delete'"
             )
-        return cls(erased, {module_path(each.site): each.columns.places for each in run.input_maps})
+        return cls(
+            erased, {module_path(each.site): each.columns.positions for each in run.input_maps}
+        )
 
     @property
     def first_site(self) -> str:

@@ -86,7 +86,7 @@ def _input_positions(graph: LayerGraph, inputs: Sequence[int] | None) -> list[in
     if wrong or (inputs is not None and not len(inputs)):
         raise InputError(f"expected some of the {count} inputs, got {wrong or list(inputs or ())}")
     chosen = range(count) if inputs is None else inputs
-    return [graph.columns.places[each] for each in chosen]
+    return [graph.columns.positions[each] for each in chosen]
 
 
 def _flow_without_layers(graph: LayerGraph, start: int, positions: Sequence[int]) -> FlowBounds:

@@ -54,24 +54,24 @@ class Layer:
     @property
     def keys(self) -> Int[Tensor, " key"]:
         """The position in its stream of each column's token."""
-        return torch.tensor(self.map.columns.places)
+        return torch.tensor(self.map.columns.positions)
 
     def strips(self, needed: Bool[Tensor, " token"] | None = None) -> Iterator[Strip]:
         """All rows, or those from the first to the last needed token, a few at a time."""
         part = self.part(needed)
         if part is None:
             return
-        for run, weights in part.strips():
+        for run, weights in part.row_strips():
             mean = weights.mean(dim=0).double().cpu()
             keeps = 1 / (1 + mean.sum(dim=1))
-            tokens = torch.tensor(part.rows[run].places)
+            tokens = torch.tensor(part.rows[run].positions)
             yield Strip(tokens, keeps, mean * keeps[:, None])
 
     def part(self, needed: Bool[Tensor, " token"] | None = None) -> AttentionMap | None:
         """The rows from the first to the last needed token, None if no token is needed."""
         if needed is None:
             return self.map
-        rows = needed[torch.tensor(self.map.rows.places)].nonzero()[:, 0].tolist()
+        rows = needed[torch.tensor(self.map.rows.positions)].nonzero()[:, 0].tolist()
         columns = range(len(self.map.columns))
         return self.map.part(range(rows[0], rows[-1] + 1), columns) if rows else None
 
@@ -94,7 +94,7 @@ class LayerGraph:
         count = len(self.rows)
         if not -count <= query < count:
             raise InputError(f"expected a query within the {count} rows, got {query}")
-        return self.rows.places[query]
+        return self.rows.positions[query]
 
 
 def layer_graph(

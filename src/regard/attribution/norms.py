@@ -35,7 +35,7 @@ def value_norms(trace: Trace, site: str) -> ValueNorms:
             f"the map of {site!r} keeps no values, so their norms are unknown; watch again with "
             "keep=Keep(values=True, outputs=True)"
         )
-    kind: VectorKind = "values" if attention_map.output is None else "projected values"
+    kind: VectorKind = "values" if attention_map.output_projection is None else "projected values"
     return ValueNorms(kind, value_lengths(attention_map), attention_map)
 
 

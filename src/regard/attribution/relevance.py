@@ -56,7 +56,7 @@ def relevance(
     streams = (graph.rows.stream, graph.columns.stream)
     sizes = [graph.sizes[name] for name in streams]
     matrix = known.get(streams, torch.zeros(*sizes, dtype=torch.float64))
-    return matrix[torch.tensor(graph.rows.places)][:, torch.tensor(graph.columns.places)]
+    return matrix[torch.tensor(graph.rows.positions)][:, torch.tensor(graph.columns.positions)]
 
 
 def relevance_from(
@@ -82,7 +82,7 @@ def relevance_from(
         for tokens, strip in _positive_products(layer, row != 0):
             added += row[tokens] @ strip
         row.index_add_(0, layer.keys, added)
-    return row[torch.tensor(graph.columns.places)]
+    return row[torch.tensor(graph.columns.positions)]
 
 
 def token_relevance(run: CleanRun) -> Float[Tensor, " token"]:
@@ -140,11 +140,11 @@ def _positive_products(
     if part is None:
         return
     gradient, values = _gradient_and_values(part)
-    for run, weights in part.strips():
+    for run, weights in part.row_strips():
         # dy/dA = dy/d(context) . value, since context = sum of weights times values
         slope = gradient[:, run.start : run.stop] @ values.mT
         mean = (slope * weights.to(slope)).clamp_min(0).mean(dim=0)
-        yield torch.tensor(part.rows[run].places), mean.double().cpu()
+        yield torch.tensor(part.rows[run].positions), mean.double().cpu()
 
 
 def _gradient_and_values(attention_map: AttentionMap) -> tuple[Tensor, Tensor]:

@@ -47,7 +47,7 @@ def rollout(
     for layer in graph.layers:
         shares |= _mix_layer(layer, shares, graph)
     streams = (graph.rows.stream, graph.columns.stream)
-    rows, columns = torch.tensor(graph.rows.places), torch.tensor(graph.columns.places)
+    rows, columns = torch.tensor(graph.rows.positions), torch.tensor(graph.columns.positions)
     sizes = [graph.sizes[name] for name in streams]
     return shares.get(streams, torch.zeros(*sizes, dtype=torch.float64))[rows][:, columns]
 
@@ -83,7 +83,7 @@ def rollout_from(
             passed_on += own[strip.tokens] @ strip.takes
         shares[layer.rows] = kept
         shares[layer.columns].index_add_(0, layer.keys, passed_on)
-    return shares[graph.columns.stream][torch.tensor(graph.columns.places)]
+    return shares[graph.columns.stream][torch.tensor(graph.columns.positions)]
 
 
 def token_rollout(run: CleanRun) -> Float[Tensor, " token"]:

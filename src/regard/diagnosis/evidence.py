@@ -14,7 +14,7 @@ from regard.diagnosis.declarations import Expectation, by_mechanism, causal_modu
 from regard.errors import InputError, UnknownNameError
 from regard.measures.heads import HeadNumbers, head_numbers
 from regard.types import AttentionMap, Trace
-from regard.types.maps import Kind
+from regard.types.maps import MapKind
 
 STUDIED = 8  # texts on which the model is run again
 LEAST = 4  # keys that a map has at least, for the habits of its heads to be told
@@ -64,7 +64,7 @@ class Site:
         return next(iter(self.traces.values()))[self.name]
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> MapKind:
         """Cross where it looks at another stream; else as it looked in the first trace."""
         return self.first.kind
 
@@ -75,7 +75,7 @@ class Site:
 
     def number(self, head: int) -> int:
         """The number that a head has in the model."""
-        numbers = self.first.head_numbers
+        numbers = self.first.head_indices
         return head if numbers is None else numbers[head]
 
     def measured(self, measure: Callable[[Trace, str], V]) -> dict[int, V]:

@@ -15,7 +15,7 @@ from torch import Tensor
 from regard.errors import InputError
 from regard.measures.alignment import merge_pieces
 from regard.measures.token_kinds import strip_marks
-from regard.types import AttentionMap, Axis, Dense, Tokens, Trace
+from regard.types import AttentionMap, Axis, DenseWeights, Tokens, Trace
 
 Keys = Float[Tensor, " key"]
 
@@ -145,8 +145,8 @@ def merge_words(trace: Trace, site: str) -> Trace:
         Axis(axis.stream, tuple(range(len(streams[axis.stream]))))
         for axis in (each.rows, each.columns)
     )
-    found = AttentionMap(site, "cross", targets, originals, Dense(weights))
-    return Trace(streams, (replace(found, head_numbers=each.head_numbers),))
+    found = AttentionMap(site, "cross", targets, originals, DenseWeights(weights))
+    return Trace(streams, (replace(found, head_indices=each.head_indices),))
 
 
 def _cross(trace: Trace, site: str) -> AttentionMap:
@@ -172,7 +172,7 @@ def _strips(trace: Trace, site: str, head: int | None) -> Iterator[Float[Tensor,
     if head is not None:
         each = each.select([_known(each, head)])
     yield torch.zeros(0, len(each.columns), dtype=torch.float64)
-    for _, weights in each.strips():
+    for _, weights in each.row_strips():
         yield weights.cpu().double().mean(dim=0)
 
 

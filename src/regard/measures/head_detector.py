@@ -40,10 +40,10 @@ def pattern_share(
     numbers = token_numbers(trace, each)
     if role != "previous" and (numbers < 0).any():
         return torch.full((each.heads,), torch.nan, dtype=torch.float64)
-    rows, columns = (torch.tensor(axis.places) for axis in (each.rows, each.columns))
+    rows, columns = (torch.tensor(axis.positions) for axis in (each.rows, each.columns))
     found = torch.zeros(each.heads, dtype=torch.float64)
     whole = torch.zeros_like(found)
-    for run, weights in each.strips():
+    for run, weights in each.row_strips():
         own = rows[run.start : run.stop]
         left = torch.ones(len(own), len(columns), dtype=torch.bool)
         left[:, :1] &= not without_first

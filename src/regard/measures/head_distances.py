@@ -18,7 +18,7 @@ from torch import Tensor
 
 from regard.errors import InputError
 from regard.measures.heads import Heads
-from regard.types import AttentionMap, Summary, Trace
+from regard.types import AttentionMap, SummaryOnly, Trace
 
 MOST = 1 << 24  # weights of a map up to which every row is compared
 STRIP = 1 << 15  # weights of a head that are compared at once
@@ -116,7 +116,7 @@ def drift(trace: Trace) -> tuple[Drift, ...]:
 def _by_rows(each: AttentionMap) -> bool:
     heads, rows, columns = each.shape
     fits = heads * rows * columns <= MOST or each.atlas is None
-    return fits and not isinstance(each.source, Summary)
+    return fits and not isinstance(each.source, SummaryOnly)
 
 
 def _between(one: AttentionMap, other: AttentionMap) -> float:
@@ -133,8 +133,8 @@ def _between(one: AttentionMap, other: AttentionMap) -> float:
 
 def _rows(each: AttentionMap) -> Iterator[Rows]:
     """All rows as shares of keys and sink, in strips that are as tall for any number of heads."""
-    sink = each.numbers.on_sink
-    for run, weights in each.strips(STRIP * each.heads):
+    sink = each.row_statistics.on_sink
+    for run, weights in each.row_strips(STRIP * each.heads):
         own = sink[:, run.start : run.stop, None].to(weights)
         yield torch.cat([weights, own], dim=2).cpu().double()
 
@@ -149,7 +149,7 @@ def _cells(each: AttentionMap) -> Rows:
     columns = len(each.columns)
     wide = [min(each.atlas.columns, columns - n) for n in range(0, columns, each.atlas.columns)]
     mass = each.atlas.mean.cpu().double() * torch.tensor(wide)
-    sink = each.numbers.on_sink.cpu().double().split(each.atlas.rows, dim=1)
+    sink = each.row_statistics.on_sink.cpu().double().split(each.atlas.rows, dim=1)
     pooled = torch.stack([part.mean(dim=1) for part in sink], dim=1)
     return torch.cat([mass, pooled[..., None]], dim=2)
 

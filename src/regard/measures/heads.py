@@ -8,7 +8,7 @@ from torch import Tensor
 
 from regard.errors import InputError
 from regard.measures.token_kinds import PUNCTUATION, SPECIAL, token_kinds
-from regard.types import AttentionMap, Recomputable, Summary, Trace
+from regard.types import AttentionMap, RecomputableWeights, SummaryOnly, Trace
 
 Heads = Float[Tensor, " head"]
 Rows = Float[Tensor, "head query"]
@@ -82,14 +82,14 @@ def head_numbers(trace: Trace, site: str) -> HeadNumbers:
 
 def row_numbers(each: AttentionMap) -> dict[str, Rows]:
     """The numbers of each row by name, in double precision."""
-    named = vars(each.numbers) | {"confidence": each.numbers.largest}
+    named = vars(each.row_statistics) | {"confidence": each.row_statistics.largest}
     skipped = ("largest", "largest_key")
     return {name: part.cpu().double() for name, part in named.items() if name not in skipped}
 
 
 def attending_rows(each: AttentionMap) -> Bool[Tensor, "head query"]:
     """The rows that attend to anything: to a key or to a sink."""
-    found = each.numbers
+    found = each.row_statistics
     return ((found.largest != 0) | (found.on_sink != 0)).cpu()
 
 
@@ -100,7 +100,7 @@ def mean_over_rows(rows: Rows, which: Bool[Tensor, "head query"]) -> Heads:
 
 def has_every_column(trace: Trace, each: AttentionMap) -> bool:
     """Whether the map has every column that its rows may see: no part of it was cut out."""
-    columns = each.columns.places
+    columns = each.columns.positions
     if columns != tuple(range(len(columns))):
         return False
     if len(columns) == len(trace.streams[each.columns.stream]):
@@ -108,7 +108,7 @@ def has_every_column(trace: Trace, each: AttentionMap) -> bool:
     # while decoding, the token that was produced last is in the stream and has no column yet
     place = torch.arange(len(each.rows)) + each.offset
     return each.kind != "cross" and bool(
-        (each.visible <= place + 1).all() and (place < len(columns)).all()
+        (each.visible_counts <= place + 1).all() and (place < len(columns)).all()
     )
 
 
@@ -168,8 +168,8 @@ def _diagonals(
 def _evenness(trace: Trace, each: AttentionMap) -> Heads:
     if not has_every_column(trace, each):
         return torch.full((each.heads,), torch.nan, dtype=torch.float64)
-    entropy, sink = (each.numbers.entropy.cpu().double(), each.numbers.on_sink.cpu())
-    outcomes = each.visible + (sink > 0)
+    entropy, sink = (each.row_statistics.entropy.cpu().double(), each.row_statistics.on_sink.cpu())
+    outcomes = each.visible_counts + (sink > 0)
     several = (outcomes > 1) & attending_rows(each)
     return mean_over_rows((entropy / outcomes.log()).clamp(0, 1), several)
 
@@ -177,14 +177,14 @@ def _evenness(trace: Trace, each: AttentionMap) -> Heads:
 def _masses(trace: Trace, each: AttentionMap) -> dict[str, Heads]:
     """What needs the sums of rows: the mass on kinds of tokens, and how far rows are from one."""
     unknown = torch.full((each.heads,), torch.nan, dtype=torch.float64)
-    if isinstance(each.source, Summary):
+    if isinstance(each.source, SummaryOnly):
         return dict.fromkeys(("on_special", "on_punctuation", "deviation"), unknown)
     tokens, live = trace.tokens(each.columns), attending_rows(each)
     found = each.received(token_kinds(tokens)).by_label
     assert found is not None
     rows = torch.nn.functional.pad(found.cpu().double(), (0, PUNCTUATION + 1 - found.shape[2]))
     special, punctuation = (mean_over_rows(rows[..., n], live) for n in (SPECIAL, PUNCTUATION))
-    exact = not isinstance(each.source, Recomputable) or each.source.exact
+    exact = not isinstance(each.source, RecomputableWeights) or each.source.exact
     known = exact and has_every_column(trace, each)
     return {
         "on_special": unknown if tokens.special is None else special,
@@ -194,7 +194,7 @@ def _masses(trace: Trace, each: AttentionMap) -> dict[str, Heads]:
 
 
 def _deviation(each: AttentionMap, sums: Rows, live: Bool[Tensor, "head query"]) -> Heads:
-    numbers = each.numbers
+    numbers = each.row_statistics
     sums = sums + numbers.on_sink.cpu()
     # padding has no column if it was dropped from the map, and one if it was not
     missing = torch.minimum((1 - sums).abs(), (1 - sums - numbers.on_padding.cpu()).abs())

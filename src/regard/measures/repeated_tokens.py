@@ -43,8 +43,8 @@ def repeat_attention(trace: Trace, site: str) -> RepeatAttention:
     masses = torch.zeros(2, *live.shape, dtype=torch.float64)
     if again.any():
         numbers = token_numbers(trace, each)
-        rows, columns = (torch.tensor(axis.places) for axis in (each.rows, each.columns))
-        for run, weights in each.strips():
+        rows, columns = (torch.tensor(axis.positions) for axis in (each.rows, each.columns))
+        for run, weights in each.row_strips():
             patterns = repeat_patterns(numbers, rows[run.start : run.stop], columns)
             masses[:, :, run.start : run.stop] = _on(weights, patterns).cpu()
     which = live & again
@@ -71,7 +71,7 @@ def rows_of_repeated_tokens(trace: Trace, site: str) -> Bool[Tensor, " query"]:
     for number in numbers.tolist():
         found.append(number in seen)
         seen |= {number} - {-1}
-    return torch.tensor(found, dtype=torch.bool)[list(each.rows.places)]
+    return torch.tensor(found, dtype=torch.bool)[list(each.rows.positions)]
 
 
 def token_numbers(trace: Trace, each: AttentionMap) -> Int[Tensor, " token"]:

@@ -23,7 +23,7 @@ from regard.measures.heads import (
 )
 from regard.measures.repeated_tokens import repeat_attention, rows_of_repeated_tokens
 from regard.measures.token_kinds import PLAIN, SPECIAL, token_kinds
-from regard.types import AttentionMap, Summary, Trace
+from regard.types import AttentionMap, SummaryOnly, Trace
 
 REACH = 8
 
@@ -71,7 +71,7 @@ def roles(trace: Trace, site: str) -> Mapping[str, Heads]:
         found["aligner"] = aligner(trace, site)
     else:
         found |= _neighbours(each)
-    if isinstance(each.source, Summary):
+    if isinstance(each.source, SummaryOnly):
         return found
     found["delimiter"] = _delimiter(trace, each)
     if each.kind != "cross":
@@ -155,12 +155,12 @@ def aligner(trace: Trace, site: str) -> Heads:
     """
     each = trace[site]
     kinds = token_kinds(trace.tokens(each.columns))
-    key = each.numbers.largest_key.cpu().long()
+    key = each.row_statistics.largest_key.cpu().long()
     counted = attending_rows(each)
     if each.produced is not None:
         counted = counted & (token_kinds(trace.tokens(each.produced)) != SPECIAL)
     on_word = counted & (key >= 0) & (kinds[key.clamp_min(0)] != SPECIAL)
-    sure = mean_over_rows(each.numbers.largest.cpu().double().where(on_word, 0.0), counted)
+    sure = mean_over_rows(each.row_statistics.largest.cpu().double().where(on_word, 0.0), counted)
     chosen = torch.zeros(each.heads, len(kinds) + 1, dtype=torch.double)
     chosen.scatter_(1, key.where(on_word, torch.tensor(len(kinds))), 1.0)
     words = int((kinds != SPECIAL).sum())
@@ -169,7 +169,7 @@ def aligner(trace: Trace, site: str) -> Heads:
 
 def _offsets(trace: Trace, site: str) -> list[int]:
     each = trace[site]
-    if each.kind == "cross" or isinstance(each.source, Summary):
+    if each.kind == "cross" or isinstance(each.source, SummaryOnly):
         return [0] * each.heads
     return [int(ahead) for ahead in best_offsets(trace, site)[1]]
 
@@ -196,17 +196,21 @@ def _has_key(each: AttentionMap, ahead: int) -> Bool[Tensor, " query"]:
 
 
 def _first(each: AttentionMap) -> Heads:
-    several = attending_rows(each) & (each.visible > 1)
-    return mean_over_rows(each.numbers.on_first.cpu().double(), several)
+    several = attending_rows(each) & (each.visible_counts > 1)
+    return mean_over_rows(each.row_statistics.on_first.cpu().double(), several)
 
 
 def _broad(trace: Trace, each: AttentionMap) -> Heads:
     if not has_every_column(trace, each):
         return torch.full((each.heads,), torch.nan, dtype=torch.float64)
-    others = (each.visible + (each.numbers.on_sink.cpu() > 0) - 1).clamp_min(0) * attending_rows(
-        each
+    others = (each.visible_counts + (each.row_statistics.on_sink.cpu() > 0) - 1).clamp_min(
+        0
+    ) * attending_rows(each)
+    spread = (
+        (each.row_statistics.entropy.cpu().double().exp() - 1)
+        .minimum(others)
+        .where(others > 0, 0.0)
     )
-    spread = (each.numbers.entropy.cpu().double().exp() - 1).minimum(others).where(others > 0, 0.0)
     return spread.sum(dim=1) / others.sum(dim=1)
 
 

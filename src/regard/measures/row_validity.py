@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from regard.measures.heads import Heads, attending_rows, has_every_column, mean_over_rows
-from regard.types import AttentionMap, Recomputable, Summary, Trace
+from regard.types import AttentionMap, RecomputableWeights, SummaryOnly, Trace
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,11 +43,11 @@ def row_validity(trace: Trace, site: str) -> RowValidity:
     """
     each = trace[site]
     live, sums = attending_rows(each), _sums(trace, each)
-    finite = sums.isfinite() | sums.isnan() & each.numbers.entropy.isfinite().cpu()
+    finite = sums.isfinite() | sums.isnan() & each.row_statistics.entropy.isfinite().cpu()
     sound = live & finite
     missing = mean_over_rows((1 - sums).clamp_min(0).nan_to_num(), sound & ~sums.isnan())
-    known = mean_over_rows(each.numbers.on_padding.cpu().double(), sound)
-    softmax = each.statistics is not None or isinstance(each.source, Recomputable)
+    known = mean_over_rows(each.row_statistics.on_padding.cpu().double(), sound)
+    softmax = each.statistics is not None or isinstance(each.source, RecomputableWeights)
     return RowValidity(
         (~live & finite).double().mean(dim=1),
         (~finite | _negative(each)).double().mean(dim=1),
@@ -74,9 +74,9 @@ def mass_on(trace: Trace, site: str, columns: Sequence[int]) -> Heads:
     labels[list(columns)] = 0
     found = each.received(labels).by_label
     assert found is not None
-    own = {each.columns.places[column] for column in columns}
+    own = {each.columns.positions[column] for column in columns}
     same = each.rows.stream == each.columns.stream
-    others = torch.tensor([not same or place not in own for place in each.rows.places])
+    others = torch.tensor([not same or place not in own for place in each.rows.positions])
     return mean_over_rows(found[..., 0].cpu().double(), attending_rows(each) & others)
 
 
@@ -85,19 +85,19 @@ def _sums(trace: Trace, each: AttentionMap) -> Float[Tensor, "head query"]:
 
     Those of queries and keys that were rounded for keeping say nothing of the model.
     """
-    rounded = isinstance(each.source, Recomputable) and not each.source.exact
-    if isinstance(each.source, Summary) or rounded or not has_every_column(trace, each):
+    rounded = isinstance(each.source, RecomputableWeights) and not each.source.exact
+    if isinstance(each.source, SummaryOnly) or rounded or not has_every_column(trace, each):
         return torch.full(each.shape[:2], torch.nan, dtype=torch.float64)
     one = torch.zeros(len(each.columns), dtype=torch.long)
     found = each.received(one).by_label
     assert found is not None
     keys = found.cpu().double().sum(dim=2)
     keys = torch.where(keys.isnan(), torch.inf, keys)  # NaN is kept for what is not known
-    return keys + each.numbers.on_sink.cpu().double()
+    return keys + each.row_statistics.on_sink.cpu().double()
 
 
 def _negative(each: AttentionMap) -> Bool[Tensor, "head query"]:
-    if isinstance(each.source, Summary | Recomputable):
+    if isinstance(each.source, SummaryOnly | RecomputableWeights):
         return torch.zeros(each.shape[:2], dtype=torch.bool)
-    found = [(weights < 0).any(dim=2).cpu() for _, weights in each.strips()]
+    found = [(weights < 0).any(dim=2).cpu() for _, weights in each.row_strips()]
     return torch.cat(found, dim=1)

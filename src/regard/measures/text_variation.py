@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from regard.measures.heads import Heads, mean_over_rows
-from regard.types import AttentionMap, Summary, Trace
+from regard.types import AttentionMap, SummaryOnly, Trace
 
 Weights = Float[Tensor, "head query key"]
 
@@ -41,7 +41,7 @@ def text_variation(traces: Sequence[Trace], site: str) -> Float[Tensor, "pair he
 
 def _between(one: Trace, other: Trace, site: str) -> Heads | None:
     maps = (one[site], other[site])
-    if any(isinstance(each.source, Summary) for each in maps):
+    if any(isinstance(each.source, SummaryOnly) for each in maps):
         return None
     rows, columns = (min(MOST, *(each.shape[axis] for each in maps)) for axis in (1, 2))
     new = _differing(one, other, site, rows)

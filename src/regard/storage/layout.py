@@ -1,4 +1,4 @@
-"""The header of a file: which bytes are which tensor, what they are for, and their checksums."""
+"""The header of a trace file: where each tensor lies, the tree that refers to it, checksums."""
 
 import json
 import math
@@ -9,14 +9,14 @@ from typing import Any
 import torch
 
 FORMAT = "regard trace"
-VERSION = 2  # 1 had no head numbers, values and gradients of maps
+VERSION = 2  # format 1 had no head numbers, values and gradients of maps
 MAGIC = f'{{"__metadata__":{{"format":"{FORMAT}","version":"'.encode()
-LENGTH = 8  # bytes that hold the header's own length
-MOST = 100_000_000  # bytes of a header that readers of safetensors accept
-ALIGNED = 64  # the tensors begin at a multiple of this
-UNSEALED = b'"crc32":"00000000"'
+LENGTH_BYTES = 8  # bytes that hold the header's own length
+MAX_HEADER_BYTES = 100_000_000  # the longest header that readers of safetensors accept
+ALIGNMENT = 64  # the tensors begin at a multiple of this, so that they can be memory-mapped
+EMPTY_CHECKSUM = b'"crc32":"00000000"'
 
-NAMES = {
+DTYPE_NAMES = {
     torch.float64: "F64",
     torch.float32: "F32",
     torch.float16: "F16",
@@ -28,12 +28,12 @@ NAMES = {
     torch.uint8: "U8",
     torch.bool: "BOOL",
 }
-DTYPES = {name: dtype for dtype, name in NAMES.items()}
+DTYPES = {name: dtype for dtype, name in DTYPE_NAMES.items()}
 
 
 @dataclass(frozen=True)
 class Blob:
-    """A run of bytes of the file, counted from the end of the header, and what they hold."""
+    """A tensor, or one head of it, as a run of bytes counted from the end of the header."""
 
     name: str
     dtype: torch.dtype
@@ -45,18 +45,22 @@ class Blob:
 
 @dataclass(frozen=True)
 class Header:
-    """The blobs in the order of their bytes, and the JSON that refers to them."""
+    """The blobs in the order of their bytes, and the tree (as JSON) that refers to them by name."""
 
     blobs: tuple[Blob, ...]
     state: Any
 
     @property
     def stop(self) -> int:
-        """How many bytes the blobs are together."""
+        """The number of bytes of all blobs together."""
         return self.blobs[-1].stop if self.blobs else 0
 
-    def encoded(self) -> bytes:
-        """The header as bytes, sealed with its own checksum; as long, whatever the checksums."""
+    def encode(self) -> bytes:
+        """The header as bytes, with a checksum of itself.
+
+        Its length does not depend on the checksums, so that a writer can fill in those of the
+        blobs after it has written them.
+        """
         metadata = {
             "format": FORMAT,
             "version": str(VERSION),
@@ -66,28 +70,28 @@ class Header:
         }
         entries = {
             blob.name: {
-                "dtype": NAMES[blob.dtype],
+                "dtype": DTYPE_NAMES[blob.dtype],
                 "shape": blob.shape,
                 "data_offsets": (blob.start, blob.stop),
             }
             for blob in self.blobs
         }
         text = json.dumps({"__metadata__": metadata} | entries, separators=(",", ":")).encode()
-        text += b" " * (-(LENGTH + len(text)) % ALIGNED)
-        return text.replace(UNSEALED, _seal(zlib.crc32(text)), 1)
+        text += b" " * (-(LENGTH_BYTES + len(text)) % ALIGNMENT)
+        return text.replace(EMPTY_CHECKSUM, _checksum_entry(zlib.crc32(text)), 1)
 
 
-def decoded(text: bytes) -> Header:
-    """The header that these bytes are; a ValueError unless they are as they were written."""
+def decode_header(text: bytes) -> Header:
+    """The header that these bytes hold; a ValueError unless they are as they were written."""
     entries = json.loads(text)
     metadata = entries.pop("__metadata__")
-    seal = f'"crc32":"{metadata["crc32"]}"'.encode()
-    if _seal(zlib.crc32(text.replace(seal, UNSEALED, 1))) != seal:
+    own_entry = f'"crc32":"{metadata["crc32"]}"'.encode()
+    if _checksum_entry(zlib.crc32(text.replace(own_entry, EMPTY_CHECKSUM, 1))) != own_entry:
         raise ValueError("its checksum does not fit")
-    sums = _eights(metadata["blobs_crc32"])
+    checksums = _split_checksums(metadata["blobs_crc32"])
     blobs = tuple(
-        _blob(name, each, checksum)
-        for (name, each), checksum in zip(entries.items(), sums, strict=True)
+        _read_blob(name, entry, checksum)
+        for (name, entry), checksum in zip(entries.items(), checksums, strict=True)
     )
     stop = 0
     for blob in blobs:
@@ -97,15 +101,15 @@ def decoded(text: bytes) -> Header:
     return Header(blobs, json.loads(metadata["state"]))
 
 
-def _blob(name: str, entry: Any, checksum: str) -> Blob:
+def _read_blob(name: str, entry: Any, checksum: str) -> Blob:
     start, stop = entry["data_offsets"]
     shape = tuple(entry["shape"])
     return Blob(name, DTYPES[entry["dtype"]], shape, start, stop, int(checksum, 16))
 
 
-def _seal(checksum: int) -> bytes:
+def _checksum_entry(checksum: int) -> bytes:
     return f'"crc32":"{checksum:08x}"'.encode()
 
 
-def _eights(text: str) -> list[str]:
+def _split_checksums(text: str) -> list[str]:
     return [text[start : start + 8] for start in range(0, len(text), 8)]

@@ -1,4 +1,4 @@
-"""A file back into its tree: each byte of the header is checked, tensors of large files mapped."""
+"""Read a trace file: check its header, then read its tensors, or map those of a large file."""
 
 import mmap
 import re
@@ -11,24 +11,24 @@ import torch
 from torch import Tensor
 
 from regard.errors import FileError
-from regard.storage.layout import LENGTH, MAGIC, VERSION, Blob, Header, decoded
+from regard.storage.layout import LENGTH_BYTES, MAGIC, VERSION, Blob, Header, decode_header
 
-WHOLE = 1 << 26  # bytes up to which a file is read whole and checked
-MAPPED = 1 << 30  # bytes that are mapped at once; a larger tensor is mapped alone
-PIECE = 1 << 20
-AGAIN = "copy it again, or write it anew with save_trace"
+MAX_WHOLE_FILE = 1 << 26  # a file of up to 64 MiB is read as a whole, and every tensor checked
+MAPPED_AT_ONCE = 1 << 30  # bytes that are mapped at once; a larger tensor is mapped by itself
+CHUNK = 1 << 20
+WRITE_AGAIN = "copy it again, or write it anew with save_trace"
 
 
-def read(path: Path, *, verify: bool) -> Any:
-    """The tree that was written, its tensors in memory if the file is small, else mapped."""
+def read_tree(path: Path, *, verify: bool) -> Any:
+    """The tree that was written, with tensors in memory if the file is small, else mapped."""
     try:
         with path.open("rb") as file:
             size = file.seek(0, 2)
-            header, start = _header(path, file, size)
-            if verify or size <= WHOLE:
+            header, start = _read_header(path, file, size)
+            if verify or size <= MAX_WHOLE_FILE:
                 _check_blobs(path, file, header, start)
             blobs = {blob.name: blob for blob in header.blobs}
-            return Unpacking(file, size, start, blobs).unpacked(header.state)
+            return TensorUnpacker(file, size, start, blobs).unpack(header.state)
     except FileError:
         raise
     except OSError as error:
@@ -37,41 +37,44 @@ def read(path: Path, *, verify: bool) -> Any:
         ) from error
 
 
-def _header(path: Path, file: BinaryIO, size: int) -> tuple[Header, int]:
-    """The header, and where the blobs start."""
+def _read_header(path: Path, file: BinaryIO, size: int) -> tuple[Header, int]:
+    """The header, and the byte at which the blobs start."""
     file.seek(0)
-    length, opening = int.from_bytes(file.read(LENGTH), "little"), file.read(len(MAGIC))
+    length, opening = int.from_bytes(file.read(LENGTH_BYTES), "little"), file.read(len(MAGIC))
     if not MAGIC.startswith(opening):
         raise FileError(
             f"{path} is no trace: expected a header that begins with {MAGIC[:40]!r}, got "
             f"{opening[:40]!r}; give the path of a file that save_trace wrote"
         )
-    start = LENGTH + max(length, len(MAGIC))
+    start = LENGTH_BYTES + max(length, len(MAGIC))
     if size < start:
-        raise FileError(f"{path} is cut short: expected {start:,} bytes, got {size:,}; {AGAIN}")
-    file.seek(LENGTH)
+        raise FileError(
+            f"{path} is cut short: expected {start:,} bytes, got {size:,}; {WRITE_AGAIN}"
+        )
+    file.seek(LENGTH_BYTES)
     text = file.read(length)
     _check_version(path, text)
     try:
-        header = decoded(text)
+        header = decode_header(text)
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise FileError(
             f"{path} is damaged: expected its header as it was written, got another ({error}); "
-            f"{AGAIN}"
+            f"{WRITE_AGAIN}"
         ) from error
     if size != start + header.stop:
         problem = "cut short" if size < start + header.stop else "too long"
         raise FileError(
-            f"{path} is {problem}: expected {start + header.stop:,} bytes, got {size:,}; {AGAIN}"
+            f"{path} is {problem}: expected {start + header.stop:,} bytes, got {size:,}; "
+            f"{WRITE_AGAIN}"
         )
     return header, start
 
 
 def _check_version(path: Path, text: bytes) -> None:
-    found = re.match(rb"[1-9][0-9]{0,8}(?=\")", text[len(MAGIC) :])
-    if found and int(found[0]) > VERSION:
+    version = re.match(rb"[1-9][0-9]{0,8}(?=\")", text[len(MAGIC) :])
+    if version and int(version[0]) > VERSION:
         raise FileError(
-            f"{path} is of format {int(found[0])}: expected format {VERSION} or older, got one "
+            f"{path} is of format {int(version[0])}: expected format {VERSION} or older, got one "
             "that a newer regard wrote; upgrade with pip install -U regard"
         )
 
@@ -80,63 +83,65 @@ def _check_blobs(path: Path, file: BinaryIO, header: Header, start: int) -> None
     file.seek(start)
     for blob in header.blobs:
         checksum, left = 0, blob.stop - blob.start
-        while left and (piece := file.read(min(left, PIECE))):
-            checksum, left = zlib.crc32(piece, checksum), left - len(piece)
+        while left and (chunk := file.read(min(left, CHUNK))):
+            checksum, left = zlib.crc32(chunk, checksum), left - len(chunk)
         if left or checksum != blob.checksum:
             raise FileError(
                 f"{path} is damaged in {blob.name}: expected the checksum {blob.checksum:08x}, "
-                f"got {checksum:08x}; {AGAIN}"
+                f"got {checksum:08x}; {WRITE_AGAIN}"
             )
 
 
 @dataclass
-class Unpacking:
-    """Puts tensors back into a tree, in the places of the references to blobs."""
+class TensorUnpacker:
+    """Puts tensors back into a tree, where the writer left references to blobs."""
 
     file: BinaryIO
     size: int
     start: int
     blobs: dict[str, Blob]
-    known: dict[str, Tensor] = field(default_factory=dict)
-    held: Tensor = field(default_factory=lambda: torch.empty(0, dtype=torch.uint8))
-    held_from: int = 0
+    tensors: dict[str, Tensor] = field(default_factory=dict)
+    buffer: Tensor = field(default_factory=lambda: torch.empty(0, dtype=torch.uint8))
+    buffer_start: int = 0
 
-    def unpacked(self, part: Any) -> Any:
-        """The part with its tensors."""
-        if isinstance(part, list):
-            return [self.unpacked(each) for each in part]
-        if not isinstance(part, dict):
-            return part
-        if "$tensor" not in part:
-            return {key: self.unpacked(each) for key, each in part.items()}
-        name = part["$tensor"]
-        if name not in self.known:
-            self.known[name] = self._tensor(name, part["heads"])
-        return self.known[name]
+    def unpack(self, tree: Any) -> Any:
+        """The tree with its tensors."""
+        if isinstance(tree, list):
+            return [self.unpack(item) for item in tree]
+        if not isinstance(tree, dict):
+            return tree
+        if "$tensor" not in tree:
+            return {key: self.unpack(item) for key, item in tree.items()}
+        name = tree["$tensor"]
+        if name not in self.tensors:
+            self.tensors[name] = self._read_tensor(name, tree["heads"])
+        return self.tensors[name]
 
-    def _tensor(self, name: str, heads: int | None) -> Tensor:
-        """The tensor; blobs of its heads lie side by side and are seen as one."""
+    def _read_tensor(self, name: str, heads: int | None) -> Tensor:
+        """The tensor of that name; blobs of its heads lie side by side and make one tensor."""
         first = self.blobs[name if heads is None else f"{name}.0"]
         shape = first.shape if heads is None else (heads, *first.shape)
         length = (first.stop - first.start) * (1 if heads is None else heads)
-        numbers = self._bytes(self.start + first.start, length)
+        numbers = self._read_bytes(self.start + first.start, length)
         return numbers.view(first.dtype).view(shape)
 
-    def _bytes(self, start: int, length: int) -> Tensor:
-        if not self.held_from <= start <= start + length <= self.held_from + len(self.held):
-            self._hold(start, length)
-        return self.held[start - self.held_from :][:length]
+    def _read_bytes(self, start: int, length: int) -> Tensor:
+        if not self.buffer_start <= start <= start + length <= self.buffer_start + len(self.buffer):
+            self._fill_buffer(start, length)
+        return self.buffer[start - self.buffer_start :][:length]
 
-    def _hold(self, start: int, length: int) -> None:
-        """Read a small file whole, or map some of a large one; writing to it stays in memory."""
-        if self.size <= WHOLE:
-            self.held = torch.empty(self.size, dtype=torch.uint8)
+    def _fill_buffer(self, start: int, length: int) -> None:
+        """Read a small file as a whole, or map a part of a large one (copied when written to)."""
+        if self.size <= MAX_WHOLE_FILE:
+            self.buffer = torch.empty(self.size, dtype=torch.uint8)
             self.file.seek(0)
-            self.file.readinto(self.held.numpy())  # type: ignore[attr-defined]
+            self.file.readinto(self.buffer.numpy())  # type: ignore[attr-defined]
             return
-        self.held_from = start // mmap.ALLOCATIONGRANULARITY * mmap.ALLOCATIONGRANULARITY
-        wanted = max(start + length - self.held_from, min(MAPPED, self.size - self.held_from))
-        mapped = mmap.mmap(
-            self.file.fileno(), wanted, access=mmap.ACCESS_COPY, offset=self.held_from
+        self.buffer_start = start // mmap.ALLOCATIONGRANULARITY * mmap.ALLOCATIONGRANULARITY
+        length = max(
+            start + length - self.buffer_start, min(MAPPED_AT_ONCE, self.size - self.buffer_start)
         )
-        self.held = torch.frombuffer(mapped, dtype=torch.uint8)
+        mapped = mmap.mmap(
+            self.file.fileno(), length, access=mmap.ACCESS_COPY, offset=self.buffer_start
+        )
+        self.buffer = torch.frombuffer(mapped, dtype=torch.uint8)

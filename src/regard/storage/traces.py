@@ -1,4 +1,4 @@
-"""A trace as a tree of plain data and tensors, and back."""
+"""`save_trace` and `load_trace`, by way of a tree of plain data and tensors."""
 
 import os
 from dataclasses import fields
@@ -8,31 +8,37 @@ from typing import Any, TypeVar
 from regard.errors import FileError
 from regard.kernels.observe import Atlas, Scoring, Statistics, Top
 from regard.masks import restore
-from regard.storage.reading import AGAIN, read
-from regard.storage.writing import write
+from regard.storage.reading import WRITE_AGAIN, read_tree
+from regard.storage.writing import write_tree
 from regard.types import (
     AttentionMap,
     Axis,
-    Dense,
+    DenseWeights,
     Gap,
-    Recomputable,
-    Source,
-    Summary,
+    RecomputableWeights,
+    SummaryOnly,
     Tokens,
     Trace,
+    WeightSource,
 )
 
-State = dict[str, Any]
-N = TypeVar("N", Statistics, Top, Atlas)
+Tree = dict[str, Any]
+Numbers = TypeVar("Numbers", Statistics, Top, Atlas)
 
-# what maps of format 1 do not have; readers of format 2 may leave the last of them out
-SINCE_2 = ("head_numbers", "values", "gradient", "output")
+# The keys that maps of format 1 do not have, and the fields that they are in memory. Files of
+# format 2 may lack the last of them, which came later.
+KEYS_SINCE_FORMAT_2 = {
+    "head_numbers": "head_indices",
+    "values": "values",
+    "gradient": "gradient",
+    "output": "output_projection",
+}
 
 
 def save_trace(trace: Trace, path: str | os.PathLike[str]) -> None:
-    """Write a trace to one file, exactly, whole or not at all.
+    """Write a trace to one file, exactly; the file is written as a whole or not at all.
 
-    Tensors come back on the CPU. What maps share, such as a mask, is stored once.
+    Tensors are on the CPU when the file is loaded. What maps share, such as a mask, is stored once.
 
     >>> import tempfile, torch
     >>> from regard.storage import load_trace, save_trace
@@ -44,136 +50,137 @@ def save_trace(trace: Trace, path: str | os.PathLike[str]) -> None:
     <Trace of tokens (3): 1 map, 1 head>
       <encoder map 'weights': 1 head, 3 tokens rows x 3 tokens columns, dense>
     """
-    write(Path(path), described(trace))
+    write_tree(Path(path), trace_to_tree(trace))
 
 
 def load_trace(path: str | os.PathLike[str], *, verify: bool = False) -> Trace:
     """The trace that `save_trace` wrote.
 
-    The header is always checked against its checksum. A file of up to 64 MiB is read whole, and
-    every tensor in it checked. A larger one opens at once: its tensors are mapped, and the system
-    reads what is used of them when it is used. No code of ours runs at that moment, so their
-    checksums are compared only with `verify`, which reads the file once from end to end.
+    The header is always checked against its checksum. A file of up to 64 MiB is read as a whole,
+    and every tensor in it is checked. A larger file opens at once: its tensors are memory-mapped,
+    so the operating system reads a part of them when it is first used. Because none of our code
+    runs at that moment, their checksums are compared only with `verify`, which reads the file once
+    from end to end.
     """
     try:
-        return rebuilt(read(Path(path), verify=verify))
+        return trace_from_tree(read_tree(Path(path), verify=verify))
     except (ValueError, LookupError, TypeError, AttributeError, RuntimeError) as error:
         raise FileError(
             f"{os.fspath(path)} holds no whole trace: expected its streams, maps and gaps, got a "
-            f"header that cannot be one ({error}); {AGAIN}"
+            f"header that cannot be one ({error}); {WRITE_AGAIN}"
         ) from error
 
 
-def described(trace: Trace) -> State:
+def trace_to_tree(trace: Trace) -> Tree:
     """The trace as dictionaries, lists, plain values and tensors."""
+    tree: Tree = {
+        "streams": [{"name": name} | _field_values(each) for name, each in trace.streams.items()],
+        "maps": [_map_to_tree(attention_map) for attention_map in trace.maps],
+        "gaps": [_field_values(gap) for gap in trace.gaps],
+    }
     # The default site came later than format 2. Readers of format 2 skip keys that they do not
     # know, so it needs no new version; it is left out where there is none, as in older files.
-    default_site = {} if trace.default_site is None else {"default_site": trace.default_site}
-    return {
-        "streams": [{"name": name} | _parts(each) for name, each in trace.streams.items()],
-        "maps": [_described_map(each) for each in trace.maps],
-        "gaps": [_parts(gap) for gap in trace.gaps],
-    } | default_site
+    if trace.default_site is not None:
+        tree["default_site"] = trace.default_site
+    return tree
 
 
-def rebuilt(state: State) -> Trace:
-    """The trace that was described."""
-    streams = {each.pop("name"): Tokens(**_tuples(each)) for each in state["streams"]}
+def trace_from_tree(tree: Tree) -> Trace:
+    """The trace that `trace_to_tree` described."""
+    streams = {stream.pop("name"): Tokens(**_lists_to_tuples(stream)) for stream in tree["streams"]}
     axes: dict[str, Axis] = {}
-    maps = tuple(_rebuilt_map(each, axes) for each in state["maps"])
-    gaps = tuple(Gap(**gap) for gap in state["gaps"])
-    return Trace(streams, maps, gaps, state.get("default_site"))
+    maps = tuple(_map_from_tree(map_tree, axes) for map_tree in tree["maps"])
+    gaps = tuple(Gap(**gap) for gap in tree["gaps"])
+    return Trace(streams, maps, gaps, tree.get("default_site"))
 
 
-def _described_map(each: AttentionMap) -> State:
+def _map_to_tree(attention_map: AttentionMap) -> Tree:
     return {
-        "site": each.site,
-        "kind": each.kind,
-        "rows": _described_axis(each.rows),
-        "columns": _described_axis(each.columns),
-        "produced": _described_axis(each.produced),
-        "source": _described_source(each.source),
-        "statistics": _parts(each.statistics),
-        "top": _parts(each.top),
-        "atlas": _parts(each.atlas),
-        "head_numbers": each.head_numbers,
-        "values": each.values,
-        "gradient": each.gradient,
-        "output": each.output,
-    }
+        "site": attention_map.site,
+        "kind": attention_map.kind,
+        "rows": _axis_to_tree(attention_map.rows),
+        "columns": _axis_to_tree(attention_map.columns),
+        "produced": _axis_to_tree(attention_map.produced),
+        "source": _source_to_tree(attention_map.source),
+        "statistics": _field_values(attention_map.statistics),
+        "top": _field_values(attention_map.top),
+        "atlas": _field_values(attention_map.atlas),
+    } | {key: getattr(attention_map, name) for key, name in KEYS_SINCE_FORMAT_2.items()}
 
 
-def _rebuilt_map(state: State, axes: dict[str, Axis]) -> AttentionMap:
-    produced = state["produced"]
+def _map_from_tree(tree: Tree, axes: dict[str, Axis]) -> AttentionMap:
+    produced = tree["produced"]
     return AttentionMap(
-        state["site"],
-        state["kind"],
-        _rebuilt_axis(state["rows"], axes),
-        _rebuilt_axis(state["columns"], axes),
-        _rebuilt_source(state["source"]),
-        _whole(Statistics, state["statistics"]),
-        _whole(Top, state["top"]),
-        _whole(Atlas, state["atlas"]),
-        None if produced is None else _rebuilt_axis(produced, axes),
-        **{name: _tuples(state.get(name)) for name in SINCE_2},
+        tree["site"],
+        tree["kind"],
+        _axis_from_tree(tree["rows"], axes),
+        _axis_from_tree(tree["columns"], axes),
+        _source_from_tree(tree["source"]),
+        _numbers_from_tree(Statistics, tree["statistics"]),
+        _numbers_from_tree(Top, tree["top"]),
+        _numbers_from_tree(Atlas, tree["atlas"]),
+        None if produced is None else _axis_from_tree(produced, axes),
+        **{name: _lists_to_tuples(tree.get(key)) for key, name in KEYS_SINCE_FORMAT_2.items()},
     )
 
 
-def _described_source(source: Source) -> State:
-    state: State = {"kind": type(source).__name__.lower()} | _parts(source)
-    if isinstance(source, Recomputable):
-        scoring = _parts(source.scoring)
+def _source_to_tree(source: WeightSource) -> Tree:
+    tree: Tree = {"kind": source.form} | _field_values(source)
+    if isinstance(source, RecomputableWeights):
+        scoring = _field_values(source.scoring)
         for name in ("mask", "bias"):
             scoring[name] = None if scoring[name] is None else scoring[name].state()
-        state["scoring"] = scoring
-    return state
+        tree["scoring"] = scoring
+    return tree
 
 
-def _rebuilt_source(state: State) -> Source:
-    kind = {each.__name__.lower(): each for each in (Recomputable, Dense, Summary)}[state["kind"]]
-    parts = {name: part for name, part in state.items() if name != "kind"}
-    if kind is Summary:
-        return Summary(_tuples(parts["sizes"]))
-    if kind is Recomputable:
-        scoring = dict(parts["scoring"])
+def _source_from_tree(tree: Tree) -> WeightSource:
+    known = {kind.form: kind for kind in (RecomputableWeights, DenseWeights, SummaryOnly)}
+    kind = known[tree["kind"]]
+    values = {name: value for name, value in tree.items() if name != "kind"}
+    if kind is SummaryOnly:
+        return SummaryOnly(_lists_to_tuples(values["sizes"]))
+    if kind is RecomputableWeights:
+        scoring = dict(values["scoring"])
         for name in ("mask", "bias"):
             scoring[name] = None if scoring[name] is None else restore(scoring[name])
-        parts["scoring"] = Scoring(**scoring)
-    return kind(**parts)
+        values["scoring"] = Scoring(**scoring)
+    return kind(**values)
 
 
-def _described_axis(axis: Axis | None) -> State | None:
-    """Places are stored as runs: most axes are a single one."""
+def _axis_to_tree(axis: Axis | None) -> Tree | None:
+    """The axis with its positions as runs [start, stop]; most axes are a single run."""
     if axis is None:
         return None
     runs: list[list[int]] = []
-    for place in axis.places:
-        if runs and runs[-1][1] == place:
+    for position in axis.positions:
+        if runs and runs[-1][1] == position:
             runs[-1][1] += 1
         else:
-            runs.append([place, place + 1])
+            runs.append([position, position + 1])
     return {"stream": axis.stream, "runs": runs}
 
 
-def _rebuilt_axis(state: State, axes: dict[str, Axis]) -> Axis:
-    """The axis; maps of one stream share theirs, which are long."""
-    key = repr(state)
+def _axis_from_tree(tree: Tree, axes: dict[str, Axis]) -> Axis:
+    """The axis of a tree; maps with equal axes share one object, as axes of long texts are big."""
+    key = repr(tree)
     if key not in axes:
-        places = tuple(place for run in state["runs"] for place in range(*run))
-        axes[key] = Axis(state["stream"], places)
+        positions = tuple(position for run in tree["runs"] for position in range(*run))
+        axes[key] = Axis(tree["stream"], positions)
     return axes[key]
 
 
-def _parts(value: Any) -> Any:
-    """The fields of a value by name."""
-    return None if value is None else {p.name: getattr(value, p.name) for p in fields(value)}
+def _field_values(value: Any) -> Any:
+    """The fields of a dataclass by name, not recursively; None for None."""
+    return None if value is None else {f.name: getattr(value, f.name) for f in fields(value)}
 
 
-def _whole(kind: type[N], state: State | None) -> N | None:
-    return None if state is None else kind(**state)
+def _numbers_from_tree(kind: type[Numbers], tree: Tree | None) -> Numbers | None:
+    return None if tree is None else kind(**tree)
 
 
-def _tuples(part: Any) -> Any:
-    if isinstance(part, dict):
-        return {name: _tuples(each) for name, each in part.items()}
-    return tuple(map(_tuples, part)) if isinstance(part, list) else part
+def _lists_to_tuples(value: Any) -> Any:
+    """The value with every list in it as a tuple, as the fields of our values are."""
+    if isinstance(value, dict):
+        return {name: _lists_to_tuples(item) for name, item in value.items()}
+    return tuple(map(_lists_to_tuples, value)) if isinstance(value, list) else value

@@ -135,7 +135,7 @@ class ValueNorms:
         part = self.map.part(rows, range(len(self.map.columns)))
         products = _inner_products(part)
         strips = []
-        for _, weights in part.strips():
+        for _, weights in part.row_strips():
             weights = weights.double()
             squares = torch.einsum("gqk,kgh,hqk->qk", weights, products, weights)
             strips.append(squares.clamp_min(0).sqrt())
@@ -156,8 +156,8 @@ def _value_vectors(attention_map: AttentionMap, keys: range) -> Float[Tensor, "k
     values = attention_map.values[:, keys.start : keys.stop].double()
     # in grouped-query attention several heads share the values of one group
     values = values.repeat_interleave(attention_map.heads // len(values), dim=0)
-    if attention_map.output is not None:
-        values = values @ attention_map.output.double()
+    if attention_map.output_projection is not None:
+        values = values @ attention_map.output_projection.double()
     return values.transpose(0, 1)
 
 

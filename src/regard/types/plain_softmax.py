@@ -1,7 +1,7 @@
 """Weights that are a softmax of scaled dot products, computed for many heads at once.
 
-Any weight of a `Recomputable` map can be computed by its `look`, rectangle by rectangle and head by
-head. Where the scores are only scaled and masked (no bias, no soft cap) two shorter ways exist:
+Any weight of a map of `RecomputableWeights` can be computed by its `window`, rectangle by rectangle
+and head by head. Where the scores are only scaled and masked (no bias, no soft cap) two shorter ways exist:
 whole heads in one matrix product, and the factors of the logarithm, log w_ij = q_i . k_j - lse_i.
 """
 
@@ -9,15 +9,15 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.types.sources import Recomputable
+from regard.types.sources import RecomputableWeights
 
 
-def is_plain_softmax(source: Recomputable) -> bool:
+def is_plain_softmax(source: RecomputableWeights) -> bool:
     """True if the weights are a softmax of scaled products of queries and keys, maybe masked."""
     return source.scoring.bias is None and source.scoring.softcap is None
 
 
-def softmax_weights(source: Recomputable, heads: range) -> Float[Tensor, "head query key"]:
+def softmax_weights(source: RecomputableWeights, heads: range) -> Float[Tensor, "head query key"]:
     """The weights of several heads at once: small heads cost more to ask for than to compute."""
     queries_per_key = len(source.query) // len(source.key)
     query = source.query[heads.start : heads.stop]
@@ -33,14 +33,14 @@ def softmax_weights(source: Recomputable, heads: range) -> Float[Tensor, "head q
     return weights.masked_fill_(~visible, 0.0)
 
 
-def score_scale(source: Recomputable) -> float:
+def score_scale(source: RecomputableWeights) -> float:
     """The factor of the scores: the one that was given, else one over the root of the width."""
     scale = source.scoring.scale
     return source.query.shape[-1] ** -0.5 if scale is None else scale
 
 
 def log_weight_factors(
-    source: Recomputable, head: int
+    source: RecomputableWeights, head: int
 ) -> tuple[Float[Tensor, "query dim"], Float[Tensor, "key dim"], Float[Tensor, " query"]]:
     """Queries, keys and row terms of a head: log w_ij = queries_i . keys_j + rows_i."""
     key = source.key[head * len(source.key) // len(source.query)]
@@ -49,7 +49,7 @@ def log_weight_factors(
     return source.query[head].float() * score_scale(source), key.float(), -lse.float()
 
 
-def _sees_everything(source: Recomputable) -> bool:
+def _sees_everything(source: RecomputableWeights) -> bool:
     """True if the mask lets every query see every key."""
     if source.scoring.mask is None:
         return True

@@ -1,4 +1,4 @@
-"""The tokens of a stream: what a row or a column of a map is called."""
+"""The tokens of a stream: the labels of the rows and columns of a map."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -8,14 +8,17 @@ from regard.errors import InputError
 
 T = TypeVar("T")
 
+_SHOWN = 8  # tokens in a repr
+
 
 @dataclass(frozen=True)
 class Tokens:
-    """A stream as its tokenizer sees it; what is not known is None.
+    """The tokens of a text or of another input, each with its text; what is unknown is None.
 
-    `offsets` are the characters of the text that each piece covers, `words` the number of the
-    word that it belongs to (None for a special token), `grid` the rows and columns of patches of
-    an image. Without a tokenizer the texts are plain positions and `named` is False.
+    `offsets` are the start and stop of the characters that each token covers, `words` the index
+    of the word that it belongs to (None for a special token), `special` is True for tokens such
+    as [CLS]. `grid` is the number of rows and columns of an image's patches. Without a tokenizer
+    the texts are the positions "0", "1", ... and `named` is False.
 
     >>> from regard.types import Tokens
     >>> Tokens(("我", "爱", "中国"))[1:]
@@ -35,16 +38,16 @@ class Tokens:
     named: bool = True
 
     def __post_init__(self) -> None:
-        for part in ("ids", "offsets", "words", "special"):
-            each = getattr(self, part)
-            if each is not None and len(each) != len(self.texts):
+        for name in ("ids", "offsets", "words", "special"):
+            values = getattr(self, name)
+            if values is not None and len(values) != len(self.texts):
                 raise InputError(
-                    f"Tokens expected {part} for each of {len(self.texts)} texts, got {len(each)}"
+                    f"Tokens expected {name} for each of {len(self.texts)} texts, got {len(values)}"
                 )
 
     @classmethod
     def positions(cls, count: int, start: int = 0) -> "Tokens":
-        """Plain positions, for a stream of which nothing is known."""
+        """Tokens that are called by their positions, for a stream without a tokenizer."""
         return cls(tuple(map(str, range(start, start + count))), named=False)
 
     def __len__(self) -> int:
@@ -60,26 +63,26 @@ class Tokens:
     def __getitem__(self, index: slice | Sequence[int]) -> "Tokens": ...
 
     def __getitem__(self, index: int | slice | Sequence[int]) -> "str | Tokens":
-        """The text at a place; the tokens of a slice, or at these places."""
+        """The text at a position; the tokens of a slice, or at several positions."""
         if isinstance(index, int):
             return self.texts[index]
-        places = range(len(self))[index] if isinstance(index, slice) else index
+        positions = range(len(self))[index] if isinstance(index, slice) else index
         return Tokens(
-            _at(self.texts, places) or (),
-            _at(self.ids, places),
-            _at(self.offsets, places),
-            _at(self.words, places),
-            _at(self.special, places),
-            self.grid if len(places) == len(self) else None,
+            _select(self.texts, positions) or (),
+            _select(self.ids, positions),
+            _select(self.offsets, positions),
+            _select(self.words, positions),
+            _select(self.special, positions),
+            self.grid if len(positions) == len(self) else None,
             self.named,
         )
 
     def __repr__(self) -> str:
         if not self.named:
             return f"Tokens({self.texts[0]} .. {self.texts[-1]})" if self.texts else "Tokens()"
-        shown = [repr(text) for text in self.texts[:8]]
-        return f"Tokens({', '.join(shown)}{', …' if len(self) > 8 else ''})"
+        shown = [repr(text) for text in self.texts[:_SHOWN]]
+        return f"Tokens({', '.join(shown)}{', …' if len(self) > _SHOWN else ''})"
 
 
-def _at(part: tuple[T, ...] | None, places: Iterable[int]) -> tuple[T, ...] | None:
-    return None if part is None else tuple(part[place] for place in places)
+def _select(values: tuple[T, ...] | None, positions: Iterable[int]) -> tuple[T, ...] | None:
+    return None if values is None else tuple(values[position] for position in positions)

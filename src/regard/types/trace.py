@@ -1,4 +1,4 @@
-"""What one model did with one example: its streams of tokens, its maps and what was not seen."""
+"""What one model did with one example: its tokens, its maps, and what could not be captured."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.errors import InputError, ShapeError, UnknownNameError
-from regard.types.maps import AttentionMap, Axis, Kind
-from regard.types.sources import Dense
+from regard.types.maps import AttentionMap, Axis, MapKind
+from regard.types.sources import DenseWeights
 from regard.types.tokens import Tokens
 
 Array = Tensor | NDArray[Any]
@@ -20,7 +20,7 @@ Array = Tensor | NDArray[Any]
 
 @dataclass(frozen=True)
 class Gap:
-    """A site that attends in a way that cannot be mapped, and why."""
+    """A site whose attention could not be captured as a map, and the reason."""
 
     site: str
     reason: str
@@ -52,19 +52,19 @@ class Trace:
     def __post_init__(self) -> None:
         if self.default_site is not None:
             self[self.default_site]  # refuses a site that the trace does not have
-        for each in self.maps:
-            for axis in (each.rows, each.columns, each.produced):
+        for attention_map in self.maps:
+            for axis in (attention_map.rows, attention_map.columns, attention_map.produced):
                 if axis is not None:
-                    self._check_places(each.site, axis)
+                    self._check_axis(attention_map.site, axis)
 
-    def _check_places(self, site: str, axis: Axis) -> None:
+    def _check_axis(self, site: str, axis: Axis) -> None:
         if axis.stream not in self.streams:
             raise UnknownNameError("stream", axis.stream, self.streams)
         stop = len(self.streams[axis.stream])
-        if axis.places and not 0 <= min(axis.places) <= max(axis.places) < stop:
+        if axis.positions and not 0 <= min(axis.positions) <= max(axis.positions) < stop:
             raise InputError(
                 f"the map of {site!r} expected places within the {stop} tokens of "
-                f"{axis.stream!r}, got {min(axis.places)} to {max(axis.places)}"
+                f"{axis.stream!r}, got {min(axis.positions)} to {max(axis.positions)}"
             )
 
     @classmethod
@@ -77,34 +77,36 @@ class Trace:
         tokens: Sequence[str] | Tokens,
         keys: Sequence[str] | Tokens | None = None,
     ) -> "Trace":
-        """A trace of weights that one already has: (query key), (head query key), or by site.
+        """A trace of weights that were computed elsewhere, with the tokens of their rows.
 
-        Four axes are (layer head query key). A tuple or list has one for each layer, as
-        `output_attentions=True` of transformers gives them: (1 head query key), with a batch of
-        one. With `keys`, the columns have tokens of their own.
+        A tensor has the axes (query key), (head query key) or (layer head query key); a mapping
+        has a tensor for each site. A list or tuple has a tensor for each layer, as transformers
+        returns with `output_attentions=True`: (1 head query key), a batch of one. With `keys` the
+        columns have tokens of their own, and the maps are cross-attention.
         """
-        streams = {"tokens" if keys is None else "queries": _tokens(tokens)}
+        streams = {"tokens" if keys is None else "queries": _as_tokens(tokens)}
         if keys is not None:
-            streams["keys"] = _tokens(keys)
+            streams["keys"] = _as_tokens(keys)
         rows, columns = next(iter(streams)), list(streams)[-1]
-        kind: Kind = "encoder" if keys is None else "cross"
+        kind: MapKind = "encoder" if keys is None else "cross"
         maps = tuple(
             AttentionMap(
                 site,
                 kind,
                 Axis(rows, tuple(range(len(streams[rows])))),
                 Axis(columns, tuple(range(len(streams[columns])))),
-                Dense(each),
+                DenseWeights(site_weights),
             )
-            for site, each in _by_site(weights).items()
+            for site, site_weights in _split_sites(weights).items()
         )
         return cls(streams, maps)
 
     def __getitem__(self, site: str) -> AttentionMap:
-        for each in self.maps:
-            if each.site == site:
-                return each
-        raise UnknownNameError("attention site", site, [each.site for each in self.maps])
+        for attention_map in self.maps:
+            if attention_map.site == site:
+                return attention_map
+        sites = [attention_map.site for attention_map in self.maps]
+        raise UnknownNameError("attention site", site, sites)
 
     def __iter__(self) -> Iterator[AttentionMap]:
         return iter(self.maps)
@@ -112,19 +114,19 @@ class Trace:
     def __len__(self) -> int:
         return len(self.maps)
 
-    def of(self, kind: Kind) -> tuple[AttentionMap, ...]:
+    def of(self, kind: MapKind) -> tuple[AttentionMap, ...]:
         """The maps of one kind: encoder, decoder or cross."""
-        return tuple(each for each in self.maps if each.kind == kind)
+        return tuple(found for found in self.maps if found.kind == kind)
 
     def tokens(self, axis: Axis) -> Tokens:
-        """The tokens that the rows or columns of a map are."""
-        return self.streams[axis.stream][axis.places]
+        """The tokens that the rows or the columns of a map stand for."""
+        return self.streams[axis.stream][axis.positions]
 
     def part(self, stream: str, start: int, stop: int) -> "Trace":
-        """The same trace with only some tokens of a stream, wherever they are rows or columns.
+        """The same trace with only the tokens from `start` to `stop` of a stream.
 
-        Maps that have none of them are left out. Where a map has the tokens in another order, it
-        keeps the shortest run that holds them all.
+        They are cut out wherever they are rows or columns; maps that have none of them are left
+        out. A map that has the tokens in another order keeps the shortest run that holds them all.
         """
         if stream not in self.streams:
             raise UnknownNameError("stream", stream, self.streams)
@@ -134,85 +136,87 @@ class Trace:
                 f"{start} to {stop}"
             )
         kept = []
-        for each in self.maps:
-            rows = _run(each.rows, stream, start, stop)
-            columns = _run(each.columns, stream, start, stop)
+        for attention_map in self.maps:
+            rows = _run_within(attention_map.rows, stream, start, stop)
+            columns = _run_within(attention_map.columns, stream, start, stop)
             if rows and columns:
-                kept.append(each.part(rows, columns))
+                kept.append(attention_map.part(rows, columns))
         sites = {attention_map.site for attention_map in kept}
         default_site = self.default_site if self.default_site in sites else None
         return Trace(self.streams, tuple(kept), self.gaps, default_site)
 
     def __repr__(self) -> str:
-        streams = ", ".join(f"{name} ({len(each)})" for name, each in self.streams.items())
-        heads = sum(each.heads for each in self.maps)
+        streams = ", ".join(f"{name} ({len(tokens)})" for name, tokens in self.streams.items())
+        heads = sum(attention_map.heads for attention_map in self.maps)
         lines = [
             f"<Trace of {streams}: {len(self)} map{'s' * (len(self) != 1)}, "
             f"{heads} head{'s' * (heads != 1)}>"
         ]
-        lines += [f"  {each}" for each in self.maps[:_SHOWN]]
+        lines += [f"  {attention_map}" for attention_map in self.maps[:_SHOWN]]
         if len(self) > _SHOWN:
             lines.append(f"  … and {len(self) - _SHOWN} more")
         lines += [f"  gap {gap.site!r}: {gap.reason}" for gap in self.gaps]
         return "\n".join(lines)
 
 
-_SHOWN = 6
+_SHOWN = 6  # maps in a repr
 
 
-def _tokens(tokens: Sequence[str] | Tokens) -> Tokens:
+def _as_tokens(tokens: Sequence[str] | Tokens) -> Tokens:
     return tokens if isinstance(tokens, Tokens) else Tokens(tuple(map(str, tokens)))
 
 
-def _run(axis: Axis, stream: str, start: int, stop: int) -> range:
-    """The run of the axis that holds these tokens of the stream; all of it for another stream."""
+def _run_within(axis: Axis, stream: str, start: int, stop: int) -> range:
+    """The rows or columns that hold these tokens of the stream; all of them for another stream."""
     if axis.stream != stream:
         return range(len(axis))
-    inside = [index for index, place in enumerate(axis.places) if start <= place < stop]
+    inside = [index for index, token in enumerate(axis.positions) if start <= token < stop]
     return range(inside[0], inside[-1] + 1) if inside else range(0)
 
 
-def _by_site(
+def _split_sites(
     weights: Array | Mapping[str, Array] | Sequence[Array | None],
 ) -> dict[str, Tensor]:
+    """The weights (head query key) of each site, which is called "layer 0" if it has no name."""
     if isinstance(weights, Mapping):
-        return {site: _heads(_tensor(each)) for site, each in weights.items()}
+        return {site: _add_head_axis(_as_tensor(array)) for site, array in weights.items()}
     if isinstance(weights, list | tuple):
-        layers = enumerate(weights)  # None is a layer that does not attend
-        return {f"layer {index}": _layer(each) for index, each in layers if each is not None}
+        # transformers gives None for a layer that does not attend
+        layers = ((index, layer) for index, layer in enumerate(weights) if layer is not None)
+        return {f"layer {index}": _layer_weights(layer) for index, layer in layers}
     assert isinstance(weights, Tensor | np.ndarray)
-    weights = _tensor(weights)
+    weights = _as_tensor(weights)
     if weights.dim() == 4:
-        return {f"layer {index}": each for index, each in enumerate(weights)}
-    return {"weights": _heads(weights)}
+        return {f"layer {index}": layer for index, layer in enumerate(weights)}
+    return {"weights": _add_head_axis(weights)}
 
 
-def _layer(weights: Array) -> Tensor:
+def _layer_weights(weights: Array) -> Tensor:
     if not isinstance(weights, Tensor | np.ndarray):
         raise InputError(
             "expected a tensor or an array of weights for each layer, got "
             f"{type(weights).__name__}; make one array of numbers with torch.tensor"
         )
-    found = _tensor(weights)
-    if found.dim() == 4 and len(found) != 1:
+    tensor = _as_tensor(weights)
+    if tensor.dim() == 4 and len(tensor) != 1:
         raise InputError(
             f"expected the weights of one example, (1 head query key), got a batch of "
-            f"{len(found)}; make a trace of each: [layer[:1] for layer in weights] is the first"
+            f"{len(tensor)}; make a trace of each: [layer[:1] for layer in weights] is the first"
         )
-    return found[0] if found.dim() == 4 else _heads(found)
+    return tensor[0] if tensor.dim() == 4 else _add_head_axis(tensor)
 
 
-def _tensor(weights: Array) -> Tensor:
-    # a copy: torch cannot share arrays that are read-only or run backwards
-    found = weights if isinstance(weights, Tensor) else torch.from_numpy(np.array(weights))
-    if not found.is_floating_point():
+def _as_tensor(weights: Array) -> Tensor:
+    # an array is copied: torch cannot share the memory of one that is read-only or reversed
+    tensor = weights if isinstance(weights, Tensor) else torch.from_numpy(np.array(weights))
+    if not tensor.is_floating_point():
         raise InputError(
-            f"expected weights in floating point, got {found.dtype}; convert them to float first"
+            f"expected weights in floating point, got {tensor.dtype}; convert them to float first"
         )
-    return found
+    return tensor
 
 
-def _heads(weights: Tensor) -> Tensor:
+def _add_head_axis(weights: Tensor) -> Tensor:
     if weights.dim() not in (2, 3):
         raise ShapeError(
             "expected weights with the axes (query key), (head query key) or "

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Unpack, cast
 
 from regard.errors import InputError, UnknownNameError
-from regard.types import AttentionMap, Finding, Summary, Trace
+from regard.types import AttentionMap, Finding, SummaryOnly, Trace
 from regard.views.functions import (
     ViewOptions,
     check_state,
@@ -177,7 +177,7 @@ def exact_windows(
 ) -> Sequence[Window]:
     """The parts of a long map that a page holds exactly: its start, its end, around the query."""
     rows, columns = attention_map.shape[1:]
-    if max(rows, columns) <= EXACT_TOKENS or isinstance(attention_map.source, Summary):
+    if max(rows, columns) <= EXACT_TOKENS or isinstance(attention_map.source, SummaryOnly):
         return ()
     side = ALL_HEADS_WINDOW if head is None else ONE_HEAD_WINDOW
     parts = [

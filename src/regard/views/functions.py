@@ -192,7 +192,7 @@ def row_of_token(scene: Scene, site_name: str, text: str) -> int:
         if axis is None:
             continue
         stream = trace.streams[axis.stream]
-        for index, position in enumerate(axis.places):
+        for index, position in enumerate(axis.positions):
             if text in (stream.texts[position], stream.plain[position]):
                 return index
     raise InputError(

@@ -75,7 +75,7 @@ def column_labels(trace: SceneTrace, site: SceneSite, state: ViewState) -> tuple
     axis = site.columns
     hidden = _special_positions(trace, axis) if "special" in state.hide else frozenset()
     if "first" in state.hide:
-        hidden |= {index for index, position in enumerate(axis.places) if position == 0}
+        hidden |= {index for index, position in enumerate(axis.positions) if position == 0}
     labels = _unit_labels(trace.streams[axis.stream], axis, state.unit, hidden)
     if not labels:
         raise InputError(
@@ -112,7 +112,7 @@ def cell_labels(stream: TokenStream, axis: Axis, side: int) -> tuple[Label, ...]
     labels = []
     for start in range(0, len(axis), side):
         stop = min(start + side, len(axis))
-        labels.append(Label(stream.texts[axis.places[start]], start, stop))
+        labels.append(Label(stream.texts[axis.positions[start]], start, stop))
     return tuple(labels)
 
 
@@ -169,10 +169,10 @@ def _unit_labels(
     starts, special = stream.starts(unit), {*stream.special}
     labels: list[Label] = []
     run: list[int] = []
-    units = [bisect_right(starts, position) for position in axis.places]
+    units = [bisect_right(starts, position) for position in axis.positions]
     for index, number in enumerate([*units, -1]):  # -1 closes the last run
         if run and (number != units[run[-1]] or index in hidden):
-            positions = [axis.places[member] for member in run]
+            positions = [axis.positions[member] for member in run]
             text = stream.unit_text(unit, min(positions), max(positions) + 1)
             labels.append(Label(text, run[0], run[-1] + 1, positions[0] in special))
             run = []
@@ -183,7 +183,7 @@ def _unit_labels(
 
 def _special_positions(trace: SceneTrace, axis: Axis) -> frozenset[int]:
     special = {*trace.streams[axis.stream].special}
-    return frozenset(index for index, position in enumerate(axis.places) if position in special)
+    return frozenset(index for index, position in enumerate(axis.positions) if position in special)
 
 
 def _covered(labels: tuple[Label, ...], length: int) -> NDArray[np.bool_]:

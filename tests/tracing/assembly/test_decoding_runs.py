@@ -176,7 +176,7 @@ def test_a_cache_that_was_filled_before_is_seen_with_its_late_rows():
             model(ids[:, n : n + 1], caches)
     each = seen[0].maps[0]
     assert each.shape == (3, 3, LENGTH)
-    assert each.rows.places == (4, 5, 6)
+    assert each.rows.positions == (4, 5, 6)
 
 
 @torch.no_grad()

@@ -33,7 +33,7 @@ IDS = torch.randint(3, VOCAB, (BATCH, LENGTH), generator=torch.manual_seed(3))
 def outputs(model, *inputs, **options):
     with regard.watch(model, keep=OUTPUTS, **options) as seen, torch.no_grad():
         model(*inputs)
-    return [each.output for each in seen[1].maps]
+    return [each.output_projection for each in seen[1].maps]
 
 
 def parts(matrix, heads=HEADS):
@@ -53,7 +53,7 @@ def test_nothing_is_looked_for_unless_it_is_asked_for():
     layer = Layer(by_fused)
     with regard.watch(layer, keep=Keep(values=True)) as seen:
         layer(an_input())
-    assert seen[0].maps[0].output is None
+    assert seen[0].maps[0].output_projection is None
 
 
 def test_each_layer_has_its_own():
@@ -70,7 +70,7 @@ def test_torchs_own_layer_has_one(need_weights, batch_first):
     x = an_input() if batch_first else an_input().transpose(0, 1)
     with regard.watch(layer, keep=OUTPUTS) as seen:
         layer(x, x, x, need_weights=need_weights)
-    assert torch.equal(seen[1].maps[0].output, parts(layer.out_proj.weight.T))
+    assert torch.equal(seen[1].maps[0].output_projection, parts(layer.out_proj.weight.T))
 
 
 def test_ours_has_one_also_where_heads_share_keys():
@@ -139,7 +139,7 @@ def test_where_contexts_do_not_go_straight_into_one_matrix_there_is_none(change,
     model = Between(CHANGES[change])
     with quiet(), regard.watch(model, keep=OUTPUTS) as seen:
         model(an_input())
-    assert seen[0].maps[0].output is None
+    assert seen[0].maps[0].output_projection is None
 
 
 def test_weights_that_no_product_uses_have_none():
@@ -176,7 +176,7 @@ def test_steps_of_decoding_have_it_once():
     with regard.watch(layer, keep=OUTPUTS) as seen, torch.no_grad():
         _, past = layer.step(x[:, :5])
         layer.step(x[:, 5:], past)
-    assert torch.equal(seen[0].maps[0].output, parts(layer.w_o.weight.T))
+    assert torch.equal(seen[0].maps[0].output_projection, parts(layer.w_o.weight.T))
 
 
 def test_steps_of_decoding_share_one_copy():

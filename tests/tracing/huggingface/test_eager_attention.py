@@ -8,7 +8,7 @@ from torch import nn
 
 import regard
 from regard.tracing.huggingface.eager_attention import describe_when_called
-from regard.types import Dense, Recomputable
+from regard.types import DenseWeights, RecomputableWeights
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -40,7 +40,7 @@ def test_no_dense_weights_are_kept_of_a_model_in_eager_mode(name, padded):
         model(**feed)
     real = strangers.real(padded)[0].bool()
     for each, weights in zip(seen[0], expected, strict=False):
-        assert isinstance(each.source, Recomputable)
+        assert isinstance(each.source, RecomputableWeights)
         weights = weights[0][:, real][:, :, real]
         torch.testing.assert_close(each.weights(), weights, atol=1e-5, rtol=0)
 
@@ -55,7 +55,7 @@ def test_weights_that_the_caller_asks_for_are_those_of_the_model(name):
     for one, other in zip(watched, alone, strict=True):
         assert type(one) is torch.Tensor
         assert torch.equal(one, other)
-    assert isinstance(seen[0].maps[0].source, Dense)
+    assert isinstance(seen[0].maps[0].source, DenseWeights)
 
 
 @torch.no_grad()
@@ -136,7 +136,7 @@ def test_a_function_that_does_what_it_says_is_computed_by_the_kernel():
     with regard.watch(module) as seen:
         watched, _ = module(query, key)
     torch.testing.assert_close(watched, alone)
-    assert isinstance(seen[0].maps[0].source, Recomputable)
+    assert isinstance(seen[0].maps[0].source, RecomputableWeights)
     torch.testing.assert_close(seen[1].maps[0].weights(), weights[1])
 
 

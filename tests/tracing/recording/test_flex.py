@@ -11,7 +11,7 @@ from torch.nn.attention.flex_attention import AuxRequest, create_block_mask, fle
 import regard
 from regard.tracing.mask_reading import index_rules
 from regard.tracing.recording import flex
-from regard.types import Dense, Recomputable
+from regard.types import DenseWeights, RecomputableWeights
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -101,7 +101,7 @@ def test_a_rule_on_places_becomes_the_mask_that_it_is(name):
 def test_a_rule_on_scores_becomes_what_it_does_to_them(name, mask):
     source = check(mask, SCORES[name])
     if name == "a factor":
-        assert isinstance(source, Dense)
+        assert isinstance(source, DenseWeights)
         return
     cap = {"a cap": 1.5, "a cap and a table": 30.0}.get(name)
     assert source.scoring.softcap == cap
@@ -202,5 +202,5 @@ def test_a_model_of_transformers_in_flex_mode_is_seen(name):
     with regard.watch(model) as seen:
         model(**feed)
     for one, other in zip(seen[1], usual[1], strict=True):
-        assert isinstance(one.source, Recomputable)
+        assert isinstance(one.source, RecomputableWeights)
         torch.testing.assert_close(one.weights(), other.weights(), atol=1e-5, rtol=0)

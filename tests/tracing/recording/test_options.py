@@ -7,7 +7,7 @@ import regard
 from regard.attention import Mechanism
 from regard.errors import InputError
 from regard.tracing import Keep
-from regard.types import Dense, Recomputable, Summary
+from regard.types import DenseWeights, RecomputableWeights, SummaryOnly
 from tracing.hands import (
     FORMS,
     HEAD,
@@ -26,7 +26,8 @@ EVERYTHING = Keep(values=True, gradients=True)
 
 
 @pytest.mark.parametrize(
-    ("weights", "source"), [("summary", Summary), ("windows", Recomputable), ("dense", Dense)]
+    ("weights", "source"),
+    [("summary", SummaryOnly), ("windows", RecomputableWeights), ("dense", DenseWeights)],
 )
 def test_a_word_is_short_for_what_is_kept_of_the_weights(weights, source):
     layer, x = Layer(by_fused), an_input()

@@ -34,7 +34,7 @@ def test_several_patterns_choose_the_sites_of_each(form):
 def test_only_chosen_heads_are_kept_and_say_which_they_are(form):
     model, x = Model(form), an_input()
     whole, seen = seen_of(model, x), seen_of(model, x, sites={"h.0": [2, 0], "h.1": 1})
-    assert [each.head_numbers for each in seen[0]] == [(2, 0), (1,)]
+    assert [each.head_indices for each in seen[0]] == [(2, 0), (1,)]
     torch.testing.assert_close(seen[0]["h.0"].weights(), whole[0]["h.0"].weights()[[2, 0]])
     torch.testing.assert_close(seen[1]["h.1"].weights(), whole[1]["h.1"].weights()[[1]])
 
@@ -42,7 +42,7 @@ def test_only_chosen_heads_are_kept_and_say_which_they_are(form):
 def test_patterns_that_share_a_site_choose_the_heads_of_all():
     model, x = Model(by_fused), an_input()
     seen = seen_of(model, x, sites={"h.*": [2], "h.1": [0, 2]})
-    assert [each.head_numbers for each in seen[0]] == [(2,), (2, 0)]
+    assert [each.head_indices for each in seen[0]] == [(2,), (2, 0)]
 
 
 def test_what_was_seen_of_the_rows_is_that_of_the_chosen_heads():

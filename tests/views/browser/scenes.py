@@ -6,7 +6,7 @@ import zlib
 
 import torch
 
-from regard.types import AttentionMap, Axis, Dense, Tokens, Trace
+from regard.types import AttentionMap, Axis, DenseWeights, Tokens, Trace
 from regard.views import View
 from regard.views.scene import unpack_scene
 
@@ -86,7 +86,7 @@ def a_captioned_picture():
     )
     patches = Tokens(tuple(map(str, range(6))), grid=(2, 3), named=False)
     axes = Axis("words", (0, 1, 2)), Axis("patches", tuple(range(6)))
-    map_ = AttentionMap("cross", "cross", *axes, Dense(weights[None]))
+    map_ = AttentionMap("cross", "cross", *axes, DenseWeights(weights[None]))
     return Trace({"words": Tokens(("a", "red", "sun")), "patches": patches}, (map_,))
 
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from regard.errors import InputError
-from regard.types import AttentionMap, Axis, Dense, Tokens, Trace
+from regard.types import AttentionMap, Axis, DenseWeights, Tokens, Trace
 from regard.views import MapReference, ViewState, compare, flow, heads
 from regard.views.kinds.compare.numbers import compare_numbers
 from regard.views.kinds.flow.numbers import flow_numbers
@@ -117,7 +117,7 @@ def cross_trace():
     rows, columns = Axis("target", (0, 1, 2)), Axis("source", (0, 1, 2))
     weights = torch.tensor([[[0.8, 0.1, 0.1], [0.2, 0.7, 0.1], [0.0, 0.1, 0.9]]])
     each = AttentionMap(
-        "cross", "cross", rows, columns, Dense(weights), produced=Axis("target", (1, 2, 3))
+        "cross", "cross", rows, columns, DenseWeights(weights), produced=Axis("target", (1, 2, 3))
     )
     return Trace({"source": source, "target": target}, (each,))
 
@@ -253,7 +253,7 @@ def image_trace():
     axes = Axis("words", tuple(range(5))), Axis("patches", tuple(range(7)))
     return Trace(
         {"words": words, "patches": patches},
-        (AttentionMap("cross", "cross", *axes, Dense(weights)),),
+        (AttentionMap("cross", "cross", *axes, DenseWeights(weights)),),
     )
 
 

@@ -7,7 +7,7 @@ import torch
 
 import traces
 from regard.errors import FileError, InputError, NotFiniteError, ShapeError, UnknownNameError
-from regard.types import Summary, Tokens, Trace
+from regard.types import SummaryOnly, Tokens, Trace
 from regard.views.encoding import from_levels
 from regard.views.scene import PackedScene, build_scene, pack_scene, unpack_scene
 from regard.views.scene.maps import Window
@@ -66,7 +66,7 @@ def test_heads_of_a_recomputable_map_are_coded_by_their_own_scores():
     query, key = torch.randn(1, 2, size, 5), torch.randn(1, 2, size, 5)
     seen = traces.observe(query, key, key, mask=traces.masks.causal())
     axis = traces.Axis("tokens", tuple(range(size)))
-    source = traces.Recomputable(query[0], key[0], seen.lse[0], seen.scoring)
+    source = traces.RecomputableWeights(query[0], key[0], seen.lse[0], seen.scoring)
     each = traces.AttentionMap("h", "decoder", axis, axis, source)
     trace = Trace({"tokens": Tokens.positions(size)}, (each,))
     packed = pack_scene(build_scene(trace))
@@ -200,7 +200,7 @@ def test_a_map_without_tokens_is_refused():
 def test_a_summary_without_an_atlas_is_refused():
     trace = traces.a_trace()
     bare = replace(trace["h.2"], atlas=None)
-    assert isinstance(bare.source, Summary)
+    assert isinstance(bare.source, SummaryOnly)
     with pytest.raises(InputError, match="keeps neither weights nor an atlas"):
         build_scene(replace(trace, maps=(bare,)))
 

@@ -13,7 +13,7 @@ from regard.errors import FileError, InputError, RegardError
 from regard.loading import LoadedModel, is_picture, load, page_picture, read_picture
 from regard.loading.loaded_model import first_line
 from regard.storage import load_trace
-from regard.storage.layout import LENGTH, MAGIC
+from regard.storage.layout import LENGTH_BYTES, MAGIC
 from regard.tracing import capture
 from regard.types import Trace
 
@@ -37,7 +37,7 @@ def is_trace(path: Path) -> bool:
     """Whether a file is a saved trace, by its first bytes."""
     try:
         with path.open("rb") as file:
-            return file.read(LENGTH + len(MAGIC))[LENGTH:] == MAGIC
+            return file.read(LENGTH_BYTES + len(MAGIC))[LENGTH_BYTES:] == MAGIC
     except (OSError, ValueError):
         return False
 

@@ -13,7 +13,7 @@ from regard.diagnosis.checks.hits import head_hits
 from regard.diagnosis.evidence import Evidence, Series, Site
 from regard.diagnosis.limits import LIMITS, Limit
 from regard.measures.row_validity import RowValidity, mass_on, row_validity
-from regard.types import Summary, Tokens, Trace
+from regard.types import SummaryOnly, Tokens, Trace
 
 ALONE = "regard.capture(model, processor, texts[{example}])  # alone, it needs no padding"
 BACKWARDS = (
@@ -72,7 +72,7 @@ def _on_named_padding(evidence: Evidence, site: Site, number: int) -> Tensor:
     trace = site.traces[number]
     each = trace[site.name]
     columns = padded_columns(evidence, trace, site.name, number)
-    if not columns or isinstance(each.source, Summary):
+    if not columns or isinstance(each.source, SummaryOnly):
         return torch.zeros(each.heads, dtype=torch.float64)
     return mass_on(trace, site.name, columns)
 

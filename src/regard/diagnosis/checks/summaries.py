@@ -8,11 +8,11 @@ from regard.diagnosis.check import Hit, entry
 from regard.diagnosis.evidence import Evidence, Site
 from regard.diagnosis.limits import Limit
 from regard.measures.decoding import monotonicity
-from regard.types import Summary
-from regard.types.maps import Kind
+from regard.types import SummaryOnly
+from regard.types.maps import MapKind
 
 
-def _spread(evidence: Evidence, limit: Limit, kind: Kind) -> Iterator[Hit]:
+def _spread(evidence: Evidence, limit: Limit, kind: MapKind) -> Iterator[Hit]:
     """The mean number of keys that heads of one kind look at, beside how many they may see."""
     sites = [site for site in evidence.sites if site.kind == kind]
     heads = [
@@ -34,7 +34,7 @@ def _spread(evidence: Evidence, limit: Limit, kind: Kind) -> Iterator[Hit]:
 
 def _visible(sites: list[Site]) -> float:
     """How many keys a row may see, on average."""
-    seen = [trace[site.name].visible for site in sites for trace in site.traces.values()]
+    seen = [trace[site.name].visible_counts for site in sites for trace in site.traces.values()]
     return sum(int(each.sum()) for each in seen) / sum(each.numel() for each in seen)
 
 
@@ -44,7 +44,7 @@ def _order(sites: list[Site]) -> float:
         monotonicity(trace, site.name)
         for site in sites
         for trace in site.traces.values()
-        if not isinstance(trace[site.name].source, Summary)
+        if not isinstance(trace[site.name].source, SummaryOnly)
     ]
     known = [each for each in found if each == each]
     return fmean(known) if known else 0.0

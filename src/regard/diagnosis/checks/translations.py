@@ -12,7 +12,7 @@ from regard.diagnosis.evidence import Evidence
 from regard.diagnosis.limits import Limit
 from regard.measures.decoding import coverage
 from regard.measures.token_kinds import PLAIN, token_kinds
-from regard.types import AttentionMap, Summary, Tokens, Trace
+from regard.types import AttentionMap, SummaryOnly, Tokens, Trace
 from regard.unicode import HAN_OR_KANA_CHARACTER
 
 WIDER = "regard.capture(model, processor, texts[{example}], generate={{'num_beams': 8}})"
@@ -55,7 +55,7 @@ def covered(trace: Trace, maps: list[AttentionMap]) -> dict[Unit, Float[Tensor, 
     """
     tokens = trace.tokens(maps[0].columns)
     units = words_of(tokens) if tokens.named else []
-    gone = any(isinstance(each.source, Summary) for each in maps)
+    gone = any(isinstance(each.source, SummaryOnly) for each in maps)
     if gone or len(units) < WORDS or len(maps[0].rows) < ROWS:
         return {}
     whole = torch.stack([coverage(trace, each.site) for each in maps]).mean(dim=0)

@@ -13,7 +13,7 @@ from regard.kernels.observe import Atlas, Statistics, Top
 from regard.kernels.observe.full_weights import atlas_of, statistics_of, top_of
 from regard.masks import Part
 from regard.tracing.recording.options import Edited, Form, Kept
-from regard.types import AttentionMap, Dense, Recomputable, Summary
+from regard.types import AttentionMap, DenseWeights, RecomputableWeights, SummaryOnly
 
 Numbers = TypeVar("Numbers", Statistics, Top)
 
@@ -41,7 +41,7 @@ def completed(plain: AttentionMap, kept: Kept, place: Part, form: Form) -> Atten
         plain,
         values=None if value is None else value[place.example, :, columns],
         gradient=None if gradient is None else gradient[place.example, :, rows],
-        output=kept.output,
+        output_projection=kept.output,
     )
     if kept.edited:
         found = _edited(found, [_patch(each, place) for each in kept.edited], form)
@@ -71,7 +71,7 @@ def _common(one: range, other: range) -> range:
 
 def _edited(plain: AttentionMap, patches: Sequence[Patch], form: Form) -> AttentionMap:
     """The map of the weights that were used, dense, with their numbers."""
-    assert isinstance(plain.source, Recomputable)
+    assert isinstance(plain.source, RecomputableWeights)
     heads, rows, columns = plain.shape
     whole = (range(rows), range(columns))
     weights = torch.stack([plain.window(head, *whole).mean for head in range(heads)])
@@ -83,7 +83,7 @@ def _edited(plain: AttentionMap, patches: Sequence[Patch], form: Form) -> Attent
             statistics = _laid_over(each, statistics, statistics_of(each.weights, offset))
         if top is not None:
             top = _laid_over(each, top, top_of(each.weights, top.weights.shape[2]))
-    source = Summary(plain.shape) if form == "summary" else Dense(weights)
+    source = SummaryOnly(plain.shape) if form == "summary" else DenseWeights(weights)
     atlas = _atlas(plain.atlas, weights, sorted({head for each in patches for head in each.heads}))
     return replace(plain, source=source, statistics=statistics, top=top, atlas=atlas)
 

@@ -19,8 +19,16 @@ from regard.tracing.assembly.streams import Streams, find_streams, streams_of
 from regard.tracing.assembly.token_labels import Notes
 from regard.tracing.recording.options import Form
 from regard.tracing.recording.record import CallRecord
-from regard.types import AttentionMap, Axis, Dense, Recomputable, Summary, Tokens, Trace
-from regard.types.maps import Kind, renumbered
+from regard.types import (
+    AttentionMap,
+    Axis,
+    DenseWeights,
+    RecomputableWeights,
+    SummaryOnly,
+    Tokens,
+    Trace,
+)
+from regard.types.maps import MapKind, shift_keys
 
 
 class Traces(Sequence[Trace]):
@@ -152,23 +160,29 @@ def find_default_site(maps: Sequence[AttentionMap], alignment_layer: int | None)
     return cross_sites[alignment_layer]
 
 
-def _kind(call: CallRecord) -> Kind:
+def _kind(call: CallRecord) -> MapKind:
     if not call.looks_at_itself:
         return "cross"
     _, _, queries, keys = call.sizes
     return "decoder" if call.is_causal or queries < keys else "encoder"
 
 
-def _source(call: CallRecord, part: Part, keep: Form) -> Recomputable | Dense | Summary:
+def _source(
+    call: CallRecord, part: Part, keep: Form
+) -> RecomputableWeights | DenseWeights | SummaryOnly:
     sizes = (call.sizes[1], len(part.rows), len(part.columns))
     if call.weights is not None:
-        return Summary(sizes) if keep == "summary" else Dense(part.of(call.weights)[0].clone())
+        return (
+            SummaryOnly(sizes)
+            if keep == "summary"
+            else DenseWeights(part.of(call.weights)[0].clone())
+        )
     assert call.scoring is not None
     assert call.observed is not None
     if keep == "summary":
-        return Summary(sizes)
+        return SummaryOnly(sizes)
     rows, columns = (slice(each.start, each.stop) for each in (part.rows, part.columns))
-    recomputable = Recomputable(
+    recomputable = RecomputableWeights(
         call.query[part.example, :, rows],
         call.key[part.example, :, columns],
         call.observed.lse[part.example, :, rows],
@@ -181,7 +195,7 @@ def _source(call: CallRecord, part: Part, keep: Form) -> Recomputable | Dense | 
     plain = AttentionMap(
         "", "encoder", Axis("", (0,) * queries), Axis("", (0,) * keys), recomputable
     )
-    return Dense(torch.stack([plain.weights(head) for head in range(heads)]))
+    return DenseWeights(torch.stack([plain.weights(head) for head in range(heads)]))
 
 
 def _scoring(scoring: Scoring, part: Part) -> Scoring:
@@ -199,7 +213,7 @@ def _statistics(call: CallRecord, part: Part) -> Statistics | None:
     found = Statistics(*(each[part.example, :, rows] for each in vars(found).values()))
     if part.columns.start == 0:
         return found
-    largest = renumbered(found.largest_key, part.columns)
+    largest = shift_keys(found.largest_key, part.columns)
     return replace(found, largest_key=largest, on_first=_on_first(call, part).to(found.on_first))
 
 
@@ -217,7 +231,7 @@ def _top(call: CallRecord, part: Part) -> Top | None:
     if found is None:
         return None
     rows = slice(part.rows.start, part.rows.stop)
-    keys = renumbered(found.keys[part.example, :, rows], part.columns)
+    keys = shift_keys(found.keys[part.example, :, rows], part.columns)
     return Top(found.weights[part.example, :, rows], keys)
 
 

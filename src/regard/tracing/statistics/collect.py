@@ -24,7 +24,7 @@ from regard.tracing.statistics.numbers import LAST, MEASURES, example_numbers
 from regard.tracing.statistics.rows import Rows
 from regard.tracing.statistics.streams import TokenKinds, sides_of, told_sides
 from regard.types import Gap
-from regard.types.maps import Kind
+from regard.types.maps import MapKind
 
 STATISTICS = WatchOptions(ObserveOptions(atlas=0), keep=Keep("summary"))
 
@@ -37,7 +37,7 @@ class Tally:
     counts once, whatever its length. `rows` is how many rows there were in all.
     """
 
-    kind: Kind
+    kind: MapKind
     examples: int
     rows: int
     moments: Moments

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.errors import FileError, InputError, ShapeError, UnknownNameError
-from regard.types import AttentionMap, Axis, Dense, Trace
+from regard.types import AttentionMap, Axis, DenseWeights, Trace
 from regard.views.kind import EXACT_TOKENS
 from regard.views.scene.alignment import align_traces
 from regard.views.scene.maps import TraceMaps, Window
@@ -113,7 +113,7 @@ def _scene_site(
         heads,
         TraceMaps(attention_map, whole),
         attention_map.produced,
-        attention_map.head_numbers,
+        attention_map.head_indices,
         texts if any(texts) else None,
         windows,
         layer,
@@ -147,7 +147,7 @@ def _aggregate_site(
         if like.site == name:
             raise InputError(f"the aggregate {name!r} is named as a site is; give it another name")
         if like.shape[1:] == tuple(tensor.shape):
-            source = Dense(tensor[None])
+            source = DenseWeights(tensor[None])
             aggregate = AttentionMap(name, like.kind, like.rows, like.columns, source)
             maps = TraceMaps(aggregate, whole)
             return SceneSite(name, "aggregate", like.rows, like.columns, 1, maps)
@@ -180,7 +180,7 @@ def _read_picture(trace: Trace, stream: str, data: bytes | Path | str) -> Pictur
 def axis_runs(axis: Axis) -> list[list[int]]:
     """The positions of an axis as runs [start, stop) of neighbours."""
     runs: list[list[int]] = []
-    for position in axis.places:
+    for position in axis.positions:
         if runs and runs[-1][1] == position:
             runs[-1][1] += 1
         else:

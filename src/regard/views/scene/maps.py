@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.errors import InputError, NotFiniteError
-from regard.types import AttentionMap, Dense, Recomputable, Summary
+from regard.types import AttentionMap, DenseWeights, RecomputableWeights, SummaryOnly
 from regard.types.plain_softmax import is_plain_softmax, log_weight_factors, softmax_weights
 from regard.views.encoding import LogFactors, decode
 from regard.views.kind import EXACT_TOKENS
@@ -43,7 +43,7 @@ class TraceMaps:
     def __init__(
         self, attention_map: AttentionMap, whole: int = EXACT_TOKENS, *, mended: bool = False
     ) -> None:
-        if isinstance(attention_map.source, Summary) and attention_map.atlas is None:
+        if isinstance(attention_map.source, SummaryOnly) and attention_map.atlas is None:
             raise InputError(
                 f"the map of {attention_map.site!r} keeps neither weights nor an atlas; watch "
                 "again with keep='windows' or keep='dense'"
@@ -68,7 +68,11 @@ class TraceMaps:
     def pooled(self, heads: range) -> tuple[Floats, Floats]:
         """The mean and the largest weight of each cell of some heads."""
         source = self._map.source
-        if self._cell_side == 1 and isinstance(source, Recomputable) and is_plain_softmax(source):
+        if (
+            self._cell_side == 1
+            and isinstance(source, RecomputableWeights)
+            and is_plain_softmax(source)
+        ):
             weights = self._checked_array(softmax_weights(source, heads))
             return weights, weights
         rows, columns = (range(size) for size in self._map.shape[1:])
@@ -81,10 +85,10 @@ class TraceMaps:
     def log_factors(self, heads: range) -> list[LogFactors] | None:
         """The factors of the logarithms of heads; None if they are not known or not exact."""
         source = self._map.source
-        known = isinstance(source, Recomputable) and is_plain_softmax(source)
+        known = isinstance(source, RecomputableWeights) and is_plain_softmax(source)
         if not known or self._cell_side > 1 or self.mended:
             return None
-        assert isinstance(source, Recomputable)
+        assert isinstance(source, RecomputableWeights)
         return [
             LogFactors(*(to_array(factor) for factor in log_weight_factors(source, head)))
             for head in heads
@@ -182,10 +186,10 @@ def _largest_of_parts(levels: Bytes, parts: int, axis: int) -> Bytes:
 def _is_sound(attention_map: AttentionMap) -> bool:
     """True if all weights are finite and none is negative, as far as their source says."""
     source = attention_map.source
-    if isinstance(source, Recomputable):
+    if isinstance(source, RecomputableWeights):
         terms = (source.query, source.key, source.lse.nan_to_num(nan=torch.inf, neginf=0.0))
         return all(bool(term.isfinite().all()) for term in terms)
-    if isinstance(source, Dense):
+    if isinstance(source, DenseWeights):
         return bool(source.weights.isfinite().all()) and bool((source.weights >= 0).all())
     return attention_map.atlas is None or bool(attention_map.atlas.mean.isfinite().all())
 
@@ -193,7 +197,7 @@ def _is_sound(attention_map: AttentionMap) -> bool:
 def _cell_side(attention_map: AttentionMap, whole: int) -> int:
     """The side of a cell: 1 for short maps, else a power of two that the atlas can answer."""
     size = max(attention_map.shape[1:])
-    if size <= whole and not isinstance(attention_map.source, Summary):
+    if size <= whole and not isinstance(attention_map.source, SummaryOnly):
         return 1
     side = 1
     while -(-size // side) > MOST_CELLS:

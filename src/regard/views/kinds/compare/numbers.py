@@ -70,7 +70,7 @@ def _have_same_tokens(
     streams = [scene.trace(index).streams for index in (state.trace, other.trace)]
     axes = [(site.rows, site.columns) for site in sites]
     return all(
-        first.places == second.places
+        first.positions == second.positions
         and streams[0][first.stream].texts == streams[1][second.stream].texts
         for first, second in zip(*axes, strict=True)
     )
@@ -126,5 +126,5 @@ def _common_labels(
 
 def _axis_run(axis: Axis, start: int, stop: int) -> range:
     """The rows or columns of an axis whose tokens lie in [start, stop) of the stream."""
-    inside = [index for index, position in enumerate(axis.places) if start <= position < stop]
+    inside = [index for index, position in enumerate(axis.positions) if start <= position < stop]
     return range(inside[0], inside[-1] + 1) if inside else range(0)

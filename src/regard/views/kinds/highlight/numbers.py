@@ -67,8 +67,8 @@ def highlight_numbers(scene: Scene, state: ViewState) -> HighlightNumbers:
     stream = scene.trace(state.trace).streams[axis.stream]
     words = [
         ShadedUnit(
-            stream.text(axis.places[label.start], axis.places[label.stop - 1] + 1),
-            stream.spaced[axis.places[label.start]],
+            stream.text(axis.positions[label.start], axis.positions[label.stop - 1] + 1),
+            stream.spaced[axis.positions[label.start]],
             float(weight),
             float(shade),
             label.start,

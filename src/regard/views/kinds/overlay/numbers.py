@@ -64,7 +64,7 @@ def patch_columns(trace: SceneTrace, site: SceneSite) -> tuple[tuple[int, int], 
             "or choose a site that looks at an image"
         )
     count = stream.grid[0] * stream.grid[1]
-    column_of = {position: index for index, position in enumerate(site.columns.places)}
+    column_of = {position: index for index, position in enumerate(site.columns.positions)}
     patches = range(len(stream) - count, len(stream))  # after class tokens and the like
     if not all(position in column_of for position in patches):
         raise InputError(

@@ -4,8 +4,8 @@ import torch
 from regard.errors import InputError
 from regard.kernels.observe import ObserveOptions, Region, observe
 from regard.masks import causal
-from regard.types import AttentionMap, Axis, Recomputable, Summary
-from regard.types.levels import read_off
+from regard.types import AttentionMap, Axis, RecomputableWeights, SummaryOnly
+from regard.types.pooling import pool_from_atlas
 
 ROWS, COLUMNS, DIM = 211, 307, 5
 RECTANGLES = [
@@ -26,7 +26,7 @@ def long_map(rows=ROWS, columns=COLUMNS, mask=None):
         "cross",
         Axis("target", tuple(range(rows))),
         Axis("source", tuple(range(columns))),
-        Recomputable(query[0], key[0], seen.lse[0], seen.scoring),
+        RecomputableWeights(query[0], key[0], seen.lse[0], seen.scoring),
         atlas=type(seen.atlas)(**parts | {name: parts[name][0] for name in ("mean", "largest")}),
     )
 
@@ -37,7 +37,10 @@ def long_map(rows=ROWS, columns=COLUMNS, mask=None):
 def test_a_window_from_the_atlas_is_the_one_computed_again(zoom, rows, columns, mask):
     each = long_map(mask=mask)
     region = Region(rows, columns, 1, 0, zoom)
-    found, expected = read_off(each.atlas, region, (ROWS, COLUMNS)), each.source.look(region)
+    found, expected = (
+        pool_from_atlas(each.atlas, region, (ROWS, COLUMNS)),
+        each.source.window(region),
+    )
     torch.testing.assert_close(found.mean, expected.mean, rtol=1e-6, atol=1e-9)
     torch.testing.assert_close(found.largest, expected.largest, rtol=1e-6, atol=1e-9)
 
@@ -57,12 +60,12 @@ def test_a_window_from_the_atlas_is_the_one_computed_again(zoom, rows, columns, 
 def test_cells_that_do_not_fit_answer_nothing(rows, columns, zoom):
     atlas = long_map().atlas
     assert (atlas.rows, atlas.columns) == (16, 32)
-    assert read_off(atlas, Region(rows, columns, 0, 0, zoom), (ROWS, COLUMNS)) is None
+    assert pool_from_atlas(atlas, Region(rows, columns, 0, 0, zoom), (ROWS, COLUMNS)) is None
 
 
 def test_a_map_reads_off_its_atlas_what_it_can():
     summary = long_map()
-    object.__setattr__(summary, "source", Summary(summary.shape))
+    object.__setattr__(summary, "source", SummaryOnly(summary.shape))
     assert summary.window(1, range(ROWS), range(COLUMNS), 32).mean.shape == (7, 10)
     with pytest.raises(InputError, match="keeps only statistics and an atlas"):
         summary.window(1, range(ROWS), range(COLUMNS), 8)
@@ -71,7 +74,7 @@ def test_a_map_reads_off_its_atlas_what_it_can():
 def test_a_map_computes_again_what_its_atlas_cannot_answer():
     each = long_map()
     found = each.window(0, range(3, 100), range(7, 200), 32)
-    expected = each.source.look(Region(range(3, 100), range(7, 200), 0, 0, 32))
+    expected = each.source.window(Region(range(3, 100), range(7, 200), 0, 0, 32))
     assert torch.equal(found.mean, expected.mean)
 
 
