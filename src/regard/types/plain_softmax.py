@@ -1,8 +1,9 @@
 """Weights that are a softmax of scaled dot products, computed for many heads at once.
 
 Any weight of a map of `RecomputableWeights` can be computed by its `window`, rectangle by rectangle
-and head by head. Where the scores are only scaled and masked (no bias, no soft cap) two shorter ways exist:
-whole heads in one matrix product, and the factors of the logarithm, log w_ij = q_i . k_j - lse_i.
+and head by head. Where the scores are only scaled and masked (no bias, no soft cap) two shorter
+ways exist: whole heads in one matrix product, and the factors of the logarithm,
+log w_ij = q_i . k_j - lse_i.
 """
 
 import torch
