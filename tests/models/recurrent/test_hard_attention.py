@@ -8,7 +8,7 @@ from regard.errors import InputError
 
 
 @pytest.mark.parametrize("name", ["bahdanau hard", "luong hard", "bahdanau straight-through"])
-def test_a_rehearsal_when_evaluating_has_the_logits_of_forward(name):
+def test_sampled_attention_when_evaluating_has_the_logits_of_forward(name):
     model, (source, written, mask) = built(name), batch()
     logits, log_probability = model.sample_attention(source, written, attention_mask=mask)
     torch.testing.assert_close(logits, model(source, written, attention_mask=mask))
@@ -16,7 +16,7 @@ def test_a_rehearsal_when_evaluating_has_the_logits_of_forward(name):
     assert (log_probability <= 0).all()
 
 
-def test_a_rehearsal_while_training_is_drawn():
+def test_attention_is_drawn_while_training():
     model, (source, written, _) = built("luong hard").train(), batch()
     drawn = {model.sample_attention(source, written).log_probability.sum().item() for _ in range(7)}
     assert len(drawn) > 1
@@ -40,7 +40,7 @@ def test_the_only_key_is_chosen_for_sure():
 
 
 @pytest.mark.parametrize("name", ["bahdanau none", "bahdanau gru", "bahdanau multi-head"])
-def test_a_rehearsal_wants_hard_attention(name):
+def test_sampling_attention_needs_hard_attention(name):
     model, (source, written, _) = built(name), batch()
     with pytest.raises(InputError, match=r"attention|Hard"):
         model.sample_attention(source, written)

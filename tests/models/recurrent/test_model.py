@@ -97,9 +97,9 @@ def test_rows_of_one_sentence_write_each_their_own(name):
 def test_beams_of_a_sentence_do_not_repeat_its_keys():
     model, (source, _, mask) = built("bahdanau gru"), batch()
     state = model.begin(source, mask).select(torch.tensor([0, 0, 1, 1, 2, 2]))
-    assert (len(state.memory.key), state.memory.rows) == (BATCH, 2)
+    assert (len(state.memory.key), state.memory.rows_per_input) == (BATCH, 2)
     state = state.select(torch.tensor([0, 1, 4, 5]))
-    assert (len(state.memory.key), state.memory.rows) == (2, 2)
+    assert (len(state.memory.key), state.memory.rows_per_input) == (2, 2)
     with pytest.raises(InputError, match="at least one row"):
         state.select(torch.tensor([], dtype=torch.long))
 

@@ -3,7 +3,7 @@ import torch
 from models.recurrent.variants import SOURCE
 from regard.attention import AdditiveScore, Mechanism, attend
 from regard.masks import padding
-from regard.models.recurrent.source_attention import Reader, reader
+from regard.models.recurrent.source_attention import SourceAttention, make_source_attention
 
 ROWS, QUERIES, DIM, KEY_DIM = 3, 5, 11, 13
 
@@ -20,27 +20,34 @@ def test_keys_projected_once_give_the_context_of_the_additive_score():
     query, states, real = sides()
     score = AdditiveScore(DIM, KEY_DIM)
     expected = attend(query, states, states, Mechanism(score), padding(real))
-    looking = Reader(Mechanism(score), DIM, KEY_DIM)
-    torch.testing.assert_close(looking.read(query, looking.memory(states, real)), expected)
+    attention = SourceAttention(Mechanism(score), DIM, KEY_DIM)
+    torch.testing.assert_close(attention.read(query, attention.memory(states, real)), expected)
 
 
 def test_names_joined_make_one_mechanism():
-    mechanism = reader("additive + sparsemax + local-m", DIM, KEY_DIM, radius=2).mechanism
-    assert type(mechanism.score).__name__ == "KeyedAdditiveScore"
+    mechanism = make_source_attention(
+        "additive + sparsemax + local-m", DIM, KEY_DIM, radius=2
+    ).mechanism
+    assert type(mechanism.score).__name__ == "ProjectedKeysAdditiveScore"
     assert type(mechanism.normalizer).__name__ == "Sparsemax"
     assert repr(mechanism.mask) == "window(2, 2)"
-    assert repr(reader("sliding-window", DIM, DIM, radius=3).mechanism.mask) == "window(3, 0)"
-    assert repr(reader("general + causal", DIM, KEY_DIM).mechanism.mask) == "causal()"
+    assert (
+        repr(make_source_attention("sliding-window", DIM, DIM, radius=3).mechanism.mask)
+        == "window(3, 0)"
+    )
+    assert (
+        repr(make_source_attention("general + causal", DIM, KEY_DIM).mechanism.mask) == "causal()"
+    )
 
 
 def test_one_query_has_the_gradients_of_many():
     query, states, _ = sides()
-    looking = reader("additive", DIM, KEY_DIM).double()
+    attention = make_source_attention("additive", DIM, KEY_DIM).double()
     query, states = query.double().requires_grad_(), states.double().requires_grad_()
-    memory = looking.memory(states, None)
-    sources = (query, states, *looking.parameters())
-    together = torch.autograd.grad(looking.read(query, memory).square().sum(), sources)
-    memory = looking.memory(states, None)
-    apart = [looking.read(query[:, i : i + 1], memory).square().sum() for i in range(QUERIES)]
+    memory = attention.memory(states, None)
+    sources = (query, states, *attention.parameters())
+    together = torch.autograd.grad(attention.read(query, memory).square().sum(), sources)
+    memory = attention.memory(states, None)
+    apart = [attention.read(query[:, i : i + 1], memory).square().sum() for i in range(QUERIES)]
     for one, other in zip(torch.autograd.grad(sum(apart), sources), together, strict=True):
         torch.testing.assert_close(one, other)

@@ -1,4 +1,4 @@
-"""Models that see: feature maps, recognition, and captions that look where they speak of."""
+"""Image models: a classifier with attentive pooling, and a captioner with attention."""
 
 from regard.models.images.captioner import Captioner
 from regard.models.images.config import CaptionerConfig, RecogniserConfig

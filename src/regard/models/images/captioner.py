@@ -1,4 +1,4 @@
-"""A picture to a text: Show, attend and tell."""
+"""Image captioning: Show, attend and tell (Xu et al. 2015)."""
 
 from typing import Any
 
@@ -10,15 +10,15 @@ from regard.models.generation import GeneratedSequences
 from regard.models.images.config import CaptionerConfig
 from regard.models.images.features import FeatureMap, Pixels
 from regard.models.recurrent.encoder import Encoded
-from regard.models.recurrent.model import Ids, Logits, RecurrentWriter
+from regard.models.recurrent.model import Ids, Logits, RecurrentDecoderModel
 
 
 @register
-class Captioner(RecurrentWriter):
-    """Writes what a picture shows, looking at its cells at each step (Xu et al. 2015).
+class Captioner(RecurrentDecoderModel):
+    """Describes an image in words, attending to its cells at each step (Xu et al. 2015).
 
     The decoder starts from the mean of the annotations (section 3.1.2); attention is soft (4.2)
-    or hard (4.1), trained through `sample_attention`.
+    or hard (4.1), trained by REINFORCE through `sample_attention`.
 
     >>> import torch
     >>> from regard.models.images import Captioner
@@ -37,16 +37,16 @@ class Captioner(RecurrentWriter):
 
     def forward(self, pixel_values: Pixels, decoder_input_ids: Ids) -> Logits:
         """The logits of the next token after each of `decoder_input_ids`."""
-        return self.written(self.encode(pixel_values), decoder_input_ids)
+        return self.decode(self.encode(pixel_values), decoder_input_ids)
 
     def generate(  # type: ignore[override]  # a picture is no ids
         self, pixel_values: Any, attention_mask: Tensor | None = None, **settings: Any
     ) -> GeneratedSequences:
-        """What the model writes about each picture."""
+        """The captions that the model generates, as ids."""
         return super().generate(pixel_values, attention_mask, **settings)
 
     def encode(self, source: Pixels, attention_mask: Tensor | None = None) -> Encoded:
-        """The annotations of the picture."""
+        """The cells of the feature map, and their mean as the vector of the whole image."""
         if attention_mask is not None:
             raise InputError("a picture has no padding to mask; leave attention_mask out")
         cells = self.features(source)

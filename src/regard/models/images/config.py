@@ -1,4 +1,4 @@
-"""What the models that see are made of, as frozen values."""
+"""The configurations of the image models."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -14,9 +14,9 @@ Features = Literal["cnn", "patches"]
 
 @dataclass(frozen=True)
 class RecogniserConfig(Config):
-    """A picture to a class: a feature map, attentive pooling over its cells, logits.
+    """Image classification: a feature map, attentive pooling over its cells, logits.
 
-    "cnn" halves the picture once for each of `widths`; "patches" cuts it into squares of `patch`
+    "cnn" halves the image once for each of `widths`; "patches" cuts it into squares of `patch`
     pixels and gives each the last of the widths. `attention` is a name of the catalog, several
     joined by +.
     """
@@ -39,9 +39,9 @@ class RecogniserConfig(Config):
 
 @dataclass(frozen=True)
 class CaptionerConfig(DecoderConfig):
-    """A picture to a text: a feature map as in RecogniserConfig, and a decoder that looks at it.
+    """Captioning: a feature map as in RecogniserConfig, and a decoder that attends to it.
 
-    The default is soft attention; attention="additive + hard" looks at one cell at a time.
+    The default is soft attention; attention="additive + hard" attends to one cell at a time.
     """
 
     cell: Literal["gru", "lstm"] = "lstm"
@@ -57,5 +57,6 @@ class CaptionerConfig(DecoderConfig):
 
 
 def _check_widths(widths: tuple[int, ...]) -> None:
+    """Raise an InputError unless there is a width and all are above 0."""
     if not widths or not all(isinstance(width, int) and width > 0 for width in widths):
         raise InputError(f"widths should be numbers of channels above 0, one at least: {widths}")

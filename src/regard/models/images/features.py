@@ -1,4 +1,4 @@
-"""Feature maps: a picture as a grid of cells, each a vector that can be looked at."""
+"""Feature maps: an image as a grid of cells, each a vector that attention can weigh."""
 
 from itertools import pairwise
 
@@ -13,7 +13,7 @@ Cells = Float[Tensor, "batch key dim"]
 
 
 class FeatureMap(nn.Module):
-    """The annotations a_1 .. a_L of a picture, row by row (Xu et al. 2015, section 3.1.1)."""
+    """The annotation vectors a_1 .. a_L of an image, row by row (Xu et al. 2015, 3.1.1)."""
 
     def __init__(self, config: RecogniserConfig | CaptionerConfig) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""A picture to a class, by attentive pooling over its feature map."""
+"""Image classification by attentive pooling over a feature map."""
 
 from typing import Any
 
@@ -10,12 +10,12 @@ from regard.models.checkpoints.pretrained import Pretrained
 from regard.models.checkpoints.registry import register
 from regard.models.images.config import RecogniserConfig
 from regard.models.images.features import FeatureMap, Pixels
-from regard.models.recurrent.source_attention import reader
+from regard.models.recurrent.source_attention import make_source_attention
 
 
 @register
 class Recogniser(Pretrained):
-    """What a picture shows: a learned query looks at the cells (Yang et al. 2016, eq. 5 to 7).
+    """Classifies images: a learned query attends to the cells (Yang et al. 2016, eq. 5 to 7).
 
     >>> import torch
     >>> from regard.models.images import Recogniser
@@ -33,7 +33,7 @@ class Recogniser(Pretrained):
         self.features = FeatureMap(config)
         dim = self.features.dim
         self.query = nn.Parameter(torch.empty(dim))
-        self.reader = reader(config.attention, dim, dim, heads=config.heads)
+        self.reader = make_source_attention(config.attention, dim, dim, heads=config.heads)
         self.dropout = nn.Dropout(config.dropout)
         self.output = nn.Linear(self.reader.dim, config.classes)
         nn.init.normal_(self.query, std=0.02)
@@ -42,6 +42,6 @@ class Recogniser(Pretrained):
         """The logits of the classes."""
         cells = self.features(pixel_values)
         query = self.query.expand(len(cells), 1, -1)
-        seen = self.reader.read(query, self.reader.memory(cells, None))[:, 0]
-        logits: Tensor = self.output(self.dropout(seen))
+        context = self.reader.read(query, self.reader.memory(cells, None))[:, 0]
+        logits: Tensor = self.output(self.dropout(context))
         return logits

@@ -1,4 +1,4 @@
-"""What a recurrent encoder-decoder is made of, as one frozen value."""
+"""The configuration of recurrent decoders and of the recurrent encoder-decoder."""
 
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -11,7 +11,7 @@ __all__ = ["PRESETS", "DecoderConfig", "RecurrentConfig"]
 
 @dataclass(frozen=True)
 class DecoderConfig(Config):
-    """The recurrent decoder of whatever it is that it looks at.
+    """The settings of a recurrent decoder with attention, whatever its encoder is.
 
     `style` says where attention stands: "bahdanau" before the update, so that the context enters
     the recurrence; "luong" after it, h~ = tanh(W [c; h]) (Luong et al. 2015, eq. 5), which
@@ -59,8 +59,8 @@ class DecoderConfig(Config):
         return self.d_embed if self.tie_embeddings else self.hidden
 
     @property
-    def written(self) -> int:
-        """The size of the vocabulary that is written."""
+    def output_vocab(self) -> int:
+        """The size of the vocabulary that is generated."""
         return self.vocab
 
 
@@ -68,7 +68,7 @@ class DecoderConfig(Config):
 class RecurrentConfig(DecoderConfig):
     """A recurrent encoder-decoder; without settings that of Bahdanau et al. 2015, but smaller.
 
-    `encoder_hidden` is the width of one direction, half of `hidden` if it is not said. Without a
+    `encoder_hidden` is the width of one direction, half of `hidden` if it is None. Without a
     `target_vocab` both sides share one vocabulary and its embeddings.
 
     >>> from regard.models.recurrent import RecurrentConfig
@@ -91,7 +91,7 @@ class RecurrentConfig(DecoderConfig):
 
     @classmethod
     def preset(cls, name: str, **settings: Any) -> "RecurrentConfig":
-        """The settings of a paper, changed by those given."""
+        """The settings of a paper by name, some of them replaced."""
         if name not in PRESETS:
             raise UnknownNameError("preset of RecurrentConfig", name, PRESETS)
         return cls(**PRESETS[name] | settings)
@@ -102,8 +102,8 @@ class RecurrentConfig(DecoderConfig):
         return self.hidden // 2 if self.encoder_hidden is None else self.encoder_hidden
 
     @property
-    def written(self) -> int:
-        """The size of the vocabulary that is written."""
+    def output_vocab(self) -> int:
+        """The size of the vocabulary that is generated."""
         return self.vocab if self.target_vocab is None else self.target_vocab
 
 

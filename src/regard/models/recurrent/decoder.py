@@ -1,4 +1,4 @@
-"""Decoders: where attention stands, before the update (Bahdanau) or after it (Luong)."""
+"""Recurrent decoders with attention before the recurrent update (Bahdanau) or after it (Luong)."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -13,12 +13,13 @@ from regard.models.recurrent.recurrence import Hidden, Layers
 Embedded = Float[Tensor, "row query dim"]
 Features = Float[Tensor, "row query width"]
 Contexts = Float[Tensor, "row query key_dim"]
-Fixed = Float[Tensor, "row 1 key_dim"]
-Read = Callable[[Float[Tensor, "row query hidden"], int], Contexts]  # queries, place of the first
+FixedContext = Float[Tensor, "row 1 key_dim"]
+# A function of queries and the position of the first of them.
+Attend = Callable[[Float[Tensor, "row query hidden"], int], Contexts]
 
 
 class Decoder(nn.Module, ABC):
-    """Turns what was written so far, and what it looks at, into the features of the next token."""
+    """Turns the target so far and the attended source into the features of the next token."""
 
     layers: Layers
 
@@ -31,11 +32,11 @@ class Decoder(nn.Module, ABC):
 
     @abstractmethod
     def forward(
-        self, embedded: Embedded, hidden: Hidden, read: Read | Fixed, place: int = 0
+        self, embedded: Embedded, hidden: Hidden, attend: Attend | FixedContext, position: int = 0
     ) -> tuple[Features, Hidden]:
-        """The features after each token, the first of which stands at `place`.
+        """The features after each token, the first of which is at `position`.
 
-        `read` gives the contexts of queries, or is the one context of all where nothing attends.
+        `attend` gives the contexts of queries; without attention it is the one fixed context.
         """
 
     def start(self, final: Float[Tensor, "row key_dim"]) -> Hidden:
@@ -65,23 +66,25 @@ class BahdanauDecoder(Decoder):
         self.readout = nn.Linear(joined, pieces * config.width)
 
     def forward(
-        self, embedded: Embedded, hidden: Hidden, read: Read | Fixed, place: int = 0
+        self, embedded: Embedded, hidden: Hidden, attend: Attend | FixedContext, position: int = 0
     ) -> tuple[Features, Hidden]:
         """The features after each token."""
-        if isinstance(read, Tensor):
-            contexts = read.expand(-1, embedded.shape[1], -1)
+        if isinstance(attend, Tensor):
+            contexts = attend.expand(-1, embedded.shape[1], -1)
             states, hidden = self.layers.run(torch.cat([embedded, contexts], dim=-1), hidden)
-            return self._deep(states, embedded, contexts), hidden
+            return self._deep_output(states, embedded, contexts), hidden
         steps = self.layers.steps(embedded, hidden)
-        written, seen = [], []
+        states_of_steps, contexts_of_steps = [], []
         for step in range(embedded.shape[1]):
-            context = read(steps.top[:, None], place + step)[:, 0]
-            written.append(steps.advance(step, context))
-            seen.append(context)
-        states, contexts = torch.stack(written, dim=1), torch.stack(seen, dim=1)
-        return self._deep(states, embedded, contexts), steps.hidden()
+            context = attend(steps.top[:, None], position + step)[:, 0]
+            states_of_steps.append(steps.advance(step, context))
+            contexts_of_steps.append(context)
+        states = torch.stack(states_of_steps, dim=1)
+        contexts = torch.stack(contexts_of_steps, dim=1)
+        return self._deep_output(states, embedded, contexts), steps.hidden()
 
-    def _deep(self, states: Tensor, embedded: Embedded, contexts: Contexts) -> Features:
+    def _deep_output(self, states: Tensor, embedded: Embedded, contexts: Contexts) -> Features:
+        """The features from state, token and context, by maxout or tanh."""
         joined: Tensor = torch.cat([states, embedded, contexts], dim=-1)
         joined = self.readout(self.dropout(joined))
         if not self.config.maxout:
@@ -92,8 +95,8 @@ class BahdanauDecoder(Decoder):
 class LuongDecoder(Decoder):
     """h_t = f(h_{t-1}, y_{t-1}), c_t = attend(h_t), h~_t = tanh(W [c_t; h_t]) (eq. 5).
 
-    Without input feeding the recurrence knows nothing of attention: all steps run at once, and
-    then all look at once. With it, h~_{t-1} enters the next step beside the token (section 3.3).
+    Without input feeding the recurrence does not depend on attention: all steps run at once, and
+    then all attend at once. With it, h~_{t-1} enters the next step beside the token (section 3.3).
     """
 
     def __init__(self, config: DecoderConfig, key_dim: int, context_dim: int) -> None:
@@ -104,32 +107,34 @@ class LuongDecoder(Decoder):
         self.readout = nn.Linear(context_dim + config.hidden, config.width, bias=False)
 
     def forward(
-        self, embedded: Embedded, hidden: Hidden, read: Read | Fixed, place: int = 0
+        self, embedded: Embedded, hidden: Hidden, attend: Attend | FixedContext, position: int = 0
     ) -> tuple[Features, Hidden]:
         """The features after each token."""
         if hidden.fed is not None:
-            return self._feeding(embedded, hidden, read, place)
+            return self._run_with_input_feeding(embedded, hidden, attend, position)
         states, hidden = self.layers.run(embedded, hidden)
-        contexts = read if isinstance(read, Tensor) else read(states, place)
-        return self._attentional(contexts.expand(-1, states.shape[1], -1), states), hidden
+        contexts = attend if isinstance(attend, Tensor) else attend(states, position)
+        return self._attentional_state(contexts.expand(-1, states.shape[1], -1), states), hidden
 
-    def _feeding(
-        self, embedded: Embedded, hidden: Hidden, read: Read | Fixed, place: int
+    def _run_with_input_feeding(
+        self, embedded: Embedded, hidden: Hidden, attend: Attend | FixedContext, position: int
     ) -> tuple[Features, Hidden]:
+        """The features step by step, each h~ fed to the next step."""
         steps, fed, features = self.layers.steps(embedded, hidden), hidden.fed, []
         assert fed is not None
         for step in range(embedded.shape[1]):
             state = steps.advance(step, fed)[:, None]
-            context = read if isinstance(read, Tensor) else read(state, place + step)
-            fed = self._attentional(context, state)[:, 0]
+            context = attend if isinstance(attend, Tensor) else attend(state, position + step)
+            fed = self._attentional_state(context, state)[:, 0]
             features.append(fed)
         return torch.stack(features, dim=1), steps.hidden(fed)
 
-    def _attentional(self, contexts: Contexts, states: Tensor) -> Features:
+    def _attentional_state(self, contexts: Contexts, states: Tensor) -> Features:
+        """h~ = tanh(W [c; h]) (eq. 5)."""
         return torch.tanh(self.readout(self.dropout(torch.cat([contexts, states], dim=-1))))
 
 
-def decoder(config: DecoderConfig, key_dim: int, context_dim: int) -> Decoder:
+def make_decoder(config: DecoderConfig, key_dim: int, context_dim: int) -> Decoder:
     """The decoder of the config's style."""
     kind = BahdanauDecoder if config.style == "bahdanau" else LuongDecoder
     return kind(config, key_dim, context_dim)

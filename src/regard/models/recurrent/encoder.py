@@ -1,4 +1,4 @@
-"""The bidirectional encoder: a state for each token of the source (Bahdanau et al. 2015, 3.2)."""
+"""Token embeddings, and the bidirectional encoder of the source (Bahdanau et al. 2015, 3.2)."""
 
 import math
 from typing import NamedTuple
@@ -11,22 +11,25 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from regard.errors import InputError, ShapeError
 
 
-class Words(nn.Module):
-    """A row of the table for each id; a module of each side's own, so that their streams differ."""
+class TokenEmbedding(nn.Module):
+    """Looks up the vector of each token in a table that source and target may share.
+
+    Each side has a module of its own even then, so that a trace can tell their tokens apart.
+    """
 
     def __init__(self, table: nn.Embedding, dropout: float) -> None:
         super().__init__()
         self.table, self.dropout = table, nn.Dropout(dropout)
 
     def forward(self, ids: Int[Tensor, "batch length"]) -> Float[Tensor, "batch length dim"]:
-        """The vectors of the ids."""
+        """The vector of each token, with dropout."""
         check_ids(ids, self.table.num_embeddings)
-        found: Tensor = self.dropout(self.table(ids))
-        return found
+        vectors: Tensor = self.dropout(self.table(ids))
+        return vectors
 
 
-def new_table(vocab: int, dim: int) -> nn.Embedding:
-    """A table of random vectors of about unit length."""
+def make_embedding_table(vocab: int, dim: int) -> nn.Embedding:
+    """A table of random vectors with an expected length of 1."""
     table = nn.Embedding(vocab, dim)
     nn.init.normal_(table.weight, std=1.0 / math.sqrt(dim))
     return table
@@ -37,8 +40,8 @@ def check_ids(ids: Tensor, vocab: int) -> None:
     if ids.dim() != 2 or 0 in ids.shape:
         raise ShapeError(f"expected ids (batch, length), one at least, got {tuple(ids.shape)}")
     if ids.device.type != "cpu" or torch.compiler.is_compiling():
-        return  # elsewhere it would make the device wait
-    low, high = (int(each) for each in ids.aminmax())
+        return  # on another device the check would wait for it
+    low, high = (int(bound) for bound in ids.aminmax())
     if low < 0 or high >= vocab:
         raise InputError(
             f"no token has id {low if low < 0 else high}: this vocabulary has ids 0 to {vocab - 1}"
@@ -46,7 +49,10 @@ def check_ids(ids: Tensor, vocab: int) -> None:
 
 
 class Encoded(NamedTuple):
-    """The states of a batch, each the annotation of its token, and how each text ended."""
+    """The encoder's states, one for each source token, and a vector of each whole source.
+
+    `real` is True for tokens that are not padding, None if all are real.
+    """
 
     states: Float[Tensor, "batch key key_dim"]
     final: Float[Tensor, "batch key_dim"]
@@ -54,7 +60,7 @@ class Encoded(NamedTuple):
 
 
 class Encoder(nn.Module):
-    """Reads a text in both directions; a token's state is [forward; backward] (eq. 7)."""
+    """A bidirectional GRU or LSTM; the state of a token is [forward; backward] (eq. 7)."""
 
     def __init__(self, cell: str, dim: int, hidden: int, layers: int, dropout: float) -> None:
         super().__init__()
@@ -67,11 +73,11 @@ class Encoder(nn.Module):
         embedded: Float[Tensor, "batch key dim"],
         real: Bool[Tensor, "batch key"] | None = None,
     ) -> Encoded:
-        """The states; those of padding are zeros, and no text sees the padding of its own."""
+        """The states of all tokens; those of padding are zeros and change no other state."""
         if real is None:
             states, last = self.rnn(embedded)
-            return Encoded(states, _ends(last), None)
-        # packing wants the padding behind each text
+            return Encoded(states, _final_states(last), None)
+        # Packed sequences have their padding on the right: move it there, and the states back.
         order = (~real).to(torch.uint8).argsort(dim=1, stable=True)
         embedded = embedded.gather(1, order[:, :, None].expand_as(embedded))
         sizes = real.sum(dim=1).to("cpu")  # where torch expects them
@@ -79,10 +85,10 @@ class Encoder(nn.Module):
         states, last = self.rnn(packed)
         states, _ = pad_packed_sequence(states, batch_first=True, total_length=real.shape[1])
         back = order.argsort(dim=1)[:, :, None].expand_as(states)
-        return Encoded(states.gather(1, back), _ends(last), real)
+        return Encoded(states.gather(1, back), _final_states(last), real)
 
 
-def _ends(last: Tensor | tuple[Tensor, Tensor]) -> Float[Tensor, "batch key_dim"]:
-    """The last states of both directions of the top layer."""
+def _final_states(last: Tensor | tuple[Tensor, Tensor]) -> Float[Tensor, "batch key_dim"]:
+    """The last states of the top layer, forward and backward side by side."""
     states = last if isinstance(last, Tensor) else last[0]
     return torch.cat([states[-2], states[-1]], dim=-1)

@@ -1,4 +1,4 @@
-"""The recurrent encoder-decoder with attention: the model that learnt to align and translate."""
+"""The recurrent encoder-decoder with attention, and the base class of all recurrent decoders."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -14,17 +14,17 @@ from regard.models.checkpoints.pretrained import Pretrained
 from regard.models.checkpoints.registry import register
 from regard.models.generation import GeneratedSequences, generate
 from regard.models.recurrent.config import DecoderConfig, RecurrentConfig
-from regard.models.recurrent.decoder import Fixed, Read, decoder
-from regard.models.recurrent.encoder import Encoded, Encoder, Words, new_table
+from regard.models.recurrent.decoder import Attend, FixedContext, make_decoder
+from regard.models.recurrent.encoder import Encoded, Encoder, TokenEmbedding, make_embedding_table
 from regard.models.recurrent.recurrence import Hidden
-from regard.models.recurrent.source_attention import Memory, reader
+from regard.models.recurrent.source_attention import SourceMemory, make_source_attention
 
 Ids = Int[Tensor, "batch length"]
 Logits = Float[Tensor, "batch length vocab"]
 
 
 class SampledAttention(NamedTuple):
-    """Logits under keys that hard attention chose, and how likely it was to choose them."""
+    """The logits with the keys that hard attention chose, and the choices' log-probability."""
 
     logits: Logits
     log_probability: Float[Tensor, "batch length"]
@@ -32,26 +32,30 @@ class SampledAttention(NamedTuple):
 
 @dataclass(frozen=True)
 class RecurrentState:
-    """What the rows have written so far, and the sentences that they write from."""
+    """The state of decoding: the recurrent state after `length` tokens, and the source."""
 
     hidden: Hidden
-    memory: Memory
+    memory: SourceMemory
     length: int = 0
 
     @property
     def rows(self) -> int:
-        """How many rows write."""
+        """The number of batch rows."""
         return self.hidden.state.shape[1]
 
     def select(self, rows: Int[Tensor, " row"]) -> "RecurrentState":
-        """These rows in this order, a row as often as it is named; the others leave."""
+        """The state of these rows in this order; a row may be repeated, and others are dropped."""
         if not len(rows):
             raise InputError("expected at least one row to go on with, got none")
         return RecurrentState(self.hidden.select(rows), self.memory.select(rows), self.length)
 
 
-class RecurrentWriter(Pretrained, ABC):
-    """A recurrent decoder that looks at what an encoder made of the source."""
+class RecurrentDecoderModel(Pretrained, ABC):
+    """A model with a recurrent decoder that attends to the states of some encoder.
+
+    The attribute names `words` (target embeddings) and `reader` (attention over the source) are
+    part of the checkpoint format.
+    """
 
     config: DecoderConfig
     reads_source = True
@@ -62,21 +66,25 @@ class RecurrentWriter(Pretrained, ABC):
         self.reader = None
         if config.attention != "none":
             sizes = {"heads": config.heads, "radius": config.radius}
-            self.reader = reader(config.attention, config.hidden, key_dim, **sizes)
+            self.reader = make_source_attention(config.attention, config.hidden, key_dim, **sizes)
         context_dim = key_dim if self.reader is None else self.reader.dim
-        self.words = Words(new_table(config.written, config.d_embed), config.dropout)
-        self.decoder = decoder(config, key_dim, context_dim)
-        self.output = None if config.tie_embeddings else nn.Linear(config.width, config.written)
+        self.words = TokenEmbedding(
+            make_embedding_table(config.output_vocab, config.d_embed), config.dropout
+        )
+        self.decoder = make_decoder(config, key_dim, context_dim)
+        self.output = (
+            None if config.tie_embeddings else nn.Linear(config.width, config.output_vocab)
+        )
         self.dropout = nn.Dropout(config.dropout)
 
     @abstractmethod
     def encode(self, source: Any, attention_mask: Tensor | None) -> Encoded:
-        """What the decoder looks at."""
+        """The states that the decoder attends to."""
 
     def generate(
         self, input_ids: Any, attention_mask: Tensor | None = None, **settings: Any
     ) -> GeneratedSequences:
-        """What the model writes about its inputs."""
+        """The sequences that the model generates for its inputs."""
         return generate(self, input_ids, attention_mask, **settings)
 
     def sample_attention(
@@ -84,56 +92,56 @@ class RecurrentWriter(Pretrained, ABC):
     ) -> SampledAttention:
         """The logits of `forward` with hard attention, and the log-probability of its choices.
 
-        While training the keys are drawn, and the log-probability is what REINFORCE multiplies
-        by the reward (Xu et al. 2015, eq. 12).
+        In training mode the keys are drawn at random, and the log-probability is what REINFORCE
+        multiplies by the reward (Xu et al. 2015, eq. 12).
         """
         if self.reader is None:
             raise InputError(
                 "sample_attention is for hard attention; this model attends to nothing"
             )
-        hidden, memory = self._opened(self.encode(source, attention_mask))
-        chosen: list[Tensor] = []
-        looking = self.reader
+        hidden, memory = self._start(self.encode(source, attention_mask))
+        log_probabilities: list[Tensor] = []
+        attention = self.reader
 
-        def read(query: Tensor, place: int) -> Tensor:
-            choice = looking.choose(query, memory, place)
-            chosen.append(choice.log_probability)
+        def attend(query: Tensor, position: int) -> Tensor:
+            choice = attention.choose(query, memory, position)
+            log_probabilities.append(choice.log_probability)
             return choice.context
 
-        features, _ = self.decoder(self.words(decoder_input_ids), hidden, read)
-        return SampledAttention(self._logits(features), torch.cat(chosen, dim=1))
+        features, _ = self.decoder(self.words(decoder_input_ids), hidden, attend)
+        return SampledAttention(self._logits(features), torch.cat(log_probabilities, dim=1))
 
     @torch.no_grad()
     def begin(self, source: Any, attention_mask: Tensor | None = None) -> RecurrentState:
         """The state before the first token; the source is encoded here, once."""
-        return RecurrentState(*self._opened(self.encode(source, attention_mask)))
+        return RecurrentState(*self._start(self.encode(source, attention_mask)))
 
     @torch.no_grad()
     def step(
         self, state: RecurrentState, tokens: Int[Tensor, "row new"]
     ) -> tuple[Float[Tensor, "row vocab"], RecurrentState]:
-        """The logits after the last of the new tokens, and the state that has read them."""
+        """The logits after the last of the new tokens, and the state after reading them."""
         if tokens.dim() != 2 or len(tokens) != state.rows:
             raise ShapeError(
                 f"expected new tokens for each of the {state.rows} rows of this state, "
                 f"({state.rows}, new), got {tuple(tokens.shape)}"
             )
-        read = self._looking(state.memory)
-        embedded, place = self.words(tokens), state.length
-        features, hidden = self.decoder(embedded, state.hidden, read, place)
-        after = RecurrentState(hidden, state.memory, place + tokens.shape[1])
+        attend = self._attention_over(state.memory)
+        embedded, position = self.words(tokens), state.length
+        features, hidden = self.decoder(embedded, state.hidden, attend, position)
+        after = RecurrentState(hidden, state.memory, position + tokens.shape[1])
         return self._logits(features[:, -1]), after
 
-    def written(self, encoded: Encoded, decoder_input_ids: Ids) -> Logits:
-        """The logits after each token of what is written, given whole."""
+    def decode(self, encoded: Encoded, decoder_input_ids: Ids) -> Logits:
+        """The logits after each token of a target that is given as a whole."""
         return self._logits(self._features(encoded, decoder_input_ids))
 
     def _features(
         self, encoded: Encoded, decoder_input_ids: Ids
     ) -> Float[Tensor, "batch length width"]:
-        hidden, memory = self._opened(encoded)
+        hidden, memory = self._start(encoded)
         embedded = self.words(decoder_input_ids)
-        features: Tensor = self.decoder(embedded, hidden, self._looking(memory))[0]
+        features: Tensor = self.decoder(embedded, hidden, self._attention_over(memory))[0]
         return features
 
     @property
@@ -143,20 +151,23 @@ class RecurrentWriter(Pretrained, ABC):
             return self.words.table.weight, None
         return self.output.weight, self.output.bias
 
-    def _opened(self, encoded: Encoded) -> tuple[Hidden, Memory]:
+    def _start(self, encoded: Encoded) -> tuple[Hidden, SourceMemory]:
+        """The recurrent state before the first token, and the source ready for attention."""
         hidden = self.decoder.start(encoded.final)
         if self.reader is None:
             fixed = encoded.final[:, None]
-            return hidden, Memory(fixed, fixed)
+            return hidden, SourceMemory(fixed, fixed)
         return hidden, self.reader.memory(encoded.states, encoded.real)
 
-    def _looking(self, memory: Memory) -> Read | Fixed:
+    def _attention_over(self, memory: SourceMemory) -> Attend | FixedContext:
+        """The function by which the decoder attends, or the fixed context without attention."""
         if self.reader is None:
-            return memory.repeated().value
-        looking = self.reader
-        return lambda query, place: looking.read(query, memory, place)
+            return memory.repeat().value
+        attention = self.reader
+        return lambda query, position: attention.read(query, memory, position)
 
     def _logits(self, features: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch vocab"]:
+        """The logits of features, by the output matrix or the tied embeddings."""
         features = self.dropout(features)
         if self.output is None:
             return F.linear(features, self.words.table.weight)
@@ -165,7 +176,7 @@ class RecurrentWriter(Pretrained, ABC):
 
 
 def real_tokens(marks: Tensor | None, ids: Tensor) -> Bool[Tensor, "batch length"] | None:
-    """Which tokens are real; None where all are."""
+    """True for real tokens; None if there is no padding."""
     if marks is None:
         return None
     if marks.shape != ids.shape:
@@ -185,8 +196,8 @@ Marks = Int[Tensor, "batch key"] | Bool[Tensor, "batch key"] | Float[Tensor, "ba
 
 
 @register
-class Recurrent(RecurrentWriter):
-    """A bidirectional encoder, and a decoder that looks at every state of it at each step.
+class Recurrent(RecurrentDecoderModel):
+    """A bidirectional encoder, and a decoder that attends to its states at each step.
 
     Bahdanau et al. 2015 or Luong et al. 2015, with any mechanism of the catalog or none. The
     settings of a RecurrentConfig may be given by name. A call gives the logits after each token
@@ -211,19 +222,19 @@ class Recurrent(RecurrentWriter):
         )
         table = self.words.table
         if config.target_vocab is not None:
-            table = new_table(config.vocab, config.d_embed)
-        self.source_words = Words(table, config.dropout)
+            table = make_embedding_table(config.vocab, config.d_embed)
+        self.source_words = TokenEmbedding(table, config.dropout)
 
     def forward(
         self, input_ids: Source, decoder_input_ids: Ids, *, attention_mask: Marks | None = None
     ) -> Logits:
         """The logits of the next token after each of `decoder_input_ids`."""
-        return self.written(self.encode(input_ids, attention_mask), decoder_input_ids)
+        return self.decode(self.encode(input_ids, attention_mask), decoder_input_ids)
 
     def features(
         self, input_ids: Source, decoder_input_ids: Ids, *, attention_mask: Marks | None = None
     ) -> Float[Tensor, "batch length width"]:
-        """What the output layer reads: a loss may take it through `projection` in pieces."""
+        """The input of the output layer, for losses that apply `projection` to it in pieces."""
         encoded = self.encode(input_ids, attention_mask)
         features: Tensor = self.dropout(self._features(encoded, decoder_input_ids))
         return features

@@ -1,4 +1,4 @@
-"""Additive scores of one step over keys that were projected once for all steps."""
+"""Additive attention over keys that are projected once for all steps of the decoder."""
 
 from typing import Any
 
@@ -15,10 +15,10 @@ Key = Float[Tensor, "batch head key hidden"]
 V = Float[Tensor, " hidden"]
 
 
-class KeyedAdditiveScore(Score):
-    """v . tanh(W q + k), the keys being projected already, k = U h.
+class ProjectedKeysAdditiveScore(Score):
+    """v . tanh(W q + k), where the keys k = U h are given already projected.
 
-    They do not depend on the step and are made once (Bahdanau et al. 2015, appendix A.1.2).
+    They do not depend on the step and are computed once (Bahdanau et al. 2015, appendix A.1.2).
     """
 
     def __init__(self, score: AdditiveScore) -> None:
@@ -28,7 +28,7 @@ class KeyedAdditiveScore(Score):
     def forward(
         self, query: Float[Tensor, "batch head query query_dim"], key: Key
     ) -> Float[Tensor, "batch head query key"]:
-        """The network's answer for every pair."""
+        """The score of every pair of query and key."""
         query = F.linear(query, self.W)
         if query.shape[2] > 1 or torch.compiler.is_compiling():
             return additive_scores(query, key, self.v)
@@ -36,13 +36,13 @@ class KeyedAdditiveScore(Score):
         return scores
 
     def check(self, query_dim: int, key_dim: int) -> None:
-        """The widths are checked where keys are projected."""
+        """Nothing to check here: the widths were checked when the keys were projected."""
 
 
 class _OneQuery(torch.autograd.Function):
-    """The scores of a single query; the backward pass makes tanh again instead of keeping it.
+    """The scores of a single query; the backward pass computes tanh again instead of storing it.
 
-    What a decoder keeps for all its steps would be steps x keys x hidden.
+    Stored for all steps of a decoder it would be a tensor of steps x keys x hidden.
     """
 
     @staticmethod
@@ -54,8 +54,8 @@ class _OneQuery(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Float[Tensor, "batch head 1 key"]) -> tuple[Query, Key, V]:
         query, key, v = ctx.saved_tensors
         gradient = gradients[0].flatten()
-        bent = torch.add(query, key).tanh_()
-        to_v = gradient @ bent.view(-1, len(v))
-        spread = torch.outer(gradient, v).view_as(bent)
-        to_key = torch.ops.aten.tanh_backward(spread, bent)
-        return to_key.sum(dim=2, keepdim=True), to_key, to_v
+        tanh = torch.add(query, key).tanh_()
+        grad_v = gradient @ tanh.view(-1, len(v))
+        grad_tanh = torch.outer(gradient, v).view_as(tanh)
+        grad_key = torch.ops.aten.tanh_backward(grad_tanh, tanh)
+        return grad_key.sum(dim=2, keepdim=True), grad_key, grad_v

@@ -1,4 +1,9 @@
-"""The decoder's recurrence: all steps at once where nothing is fed back, else one by one."""
+"""The decoder's GRU or LSTM layers, run over all steps at once or step by step.
+
+Where nothing of a step's output enters the next step, torch runs all steps at once. Where attention
+or input feeding does, each step has to wait for the one before; then the cell update is a
+hand-written autograd function, because torch's cells would record a dozen operations for each step.
+"""
 
 from typing import Any, NamedTuple
 
@@ -7,27 +12,28 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard.models.recurrent.unrolled_gradients import Repeated
+from regard.models.recurrent.unrolled_gradients import UnrolledLinear
 
 Row = Float[Tensor, "row hidden"]
+Gates = Float[Tensor, "row gates"]
 
 
 class Hidden(NamedTuple):
-    """What the decoder remembers: a state of each layer, an LSTM's cells, and what is fed back."""
+    """The recurrent state: hidden state of each layer, LSTM cell state, and the fed-back vector."""
 
     state: Float[Tensor, "layer row hidden"]
     cell: Float[Tensor, "layer row hidden"] | None = None
     fed: Float[Tensor, "row width"] | None = None
 
     def select(self, rows: Int[Tensor, " row"]) -> "Hidden":
-        """These rows, in this order."""
+        """The state of these rows in this order."""
         cell = None if self.cell is None else self.cell.index_select(1, rows)
         fed = None if self.fed is None else self.fed.index_select(0, rows)
         return Hidden(self.state.index_select(1, rows), cell, fed)
 
 
 class Layers(nn.Module):
-    """GRU or LSTM layers whose first takes [x; fed], of widths `dim` and `fed`."""
+    """GRU or LSTM layers; the first reads [x; fed]. `sizes` are those of x, fed and hidden."""
 
     def __init__(self, cell: str, sizes: tuple[int, int, int], layers: int, dropout: float) -> None:
         super().__init__()
@@ -39,7 +45,7 @@ class Layers(nn.Module):
     def run(
         self, inputs: Float[Tensor, "row query dim"], hidden: Hidden
     ) -> tuple[Float[Tensor, "row query hidden"], Hidden]:
-        """The top layer's states over all inputs at once."""
+        """The top layer's states after each of the inputs, computed at once."""
         if hidden.cell is None:
             states, last = self.rnn(inputs, hidden.state)
             return states, hidden._replace(state=last)
@@ -47,24 +53,26 @@ class Layers(nn.Module):
         return states, Hidden(last, cell, hidden.fed)
 
     def steps(self, inputs: Float[Tensor, "row query dim"], hidden: Hidden) -> "Steps":
-        """The same inputs to be taken one by one."""
+        """The same inputs, to be run one by one with something fed back."""
         return Steps(self, inputs, hidden)
 
 
 class Steps:
-    """A run of the layers that goes step by step; what the inputs alone decide is made at once."""
+    """A run of the layers step by step; the products of the inputs are computed at once before."""
 
     def __init__(self, layers: Layers, inputs: Tensor, hidden: Hidden) -> None:
         self.rnn, self.width = layers.rnn, layers.dim
+        # Of each layer: i and h are the matrices of input and hidden state, b and c their biases.
         weights = [dict(zip("ihbc", layer, strict=True)) for layer in self.rnn.all_weights]
         self.weights = weights
         first = weights[0]
         bias = first["b"] if self.rnn.mode == "GRU" else first["b"] + first["c"]
         products = F.linear(inputs.transpose(0, 1), first["i"][:, : self.width], bias)
         self.products = products.unbind(0)
-        self.fed = Repeated(first["i"][:, self.width :])
+        self.fed = UnrolledLinear(first["i"][:, self.width :])
+        # A GRU multiplies U h + c by its reset gate, so that c cannot be added to the input's bias.
         biased = self.rnn.mode == "GRU"
-        self.outer = [Repeated(each["h"], each["c"] if biased else None) for each in weights]
+        self.recurrent = [UnrolledLinear(w["h"], w["c"] if biased else None) for w in weights]
         self.state = list(hidden.state.unbind(0))
         self.cell = [] if hidden.cell is None else list(hidden.cell.unbind(0))
 
@@ -74,7 +82,7 @@ class Steps:
         return self.state[-1]
 
     def advance(self, step: int, fed: Float[Tensor, "row width"]) -> Row:
-        """The top layer's state after one more input, joined with what is fed to it."""
+        """The top layer's state after the input of this step, with `fed` as the rest of it."""
         products = self.fed(fed, self.products[step])
         for layer, weight in enumerate(self.weights):
             if layer:
@@ -85,27 +93,25 @@ class Steps:
         return self.top
 
     def hidden(self, fed: Tensor | None = None) -> Hidden:
-        """What to remember after the last step."""
+        """The recurrent state after the last step."""
         return Hidden(torch.stack(self.state), torch.stack(self.cell) if self.cell else None, fed)
 
     def _update(self, layer: int, products: Tensor) -> None:
-        state, outer = self.state[layer], self.outer[layer]
+        """Replace the state of a layer, given the products of its input."""
+        state, recurrent = self.state[layer], self.recurrent[layer]
         if not self.cell:
-            self.state[layer] = gru_state(products, outer(state), state)
+            self.state[layer] = gru_state(products, recurrent(state), state)
             return
-        gates = outer(state, products)
+        gates = recurrent(state, products)
         self.state[layer], self.cell[layer] = lstm_state(gates, self.cell[layer])
 
 
-Gates = Float[Tensor, "row gates"]
-
-
-def gru_state(inner: Gates, outer: Gates, state: Row) -> Row:
-    """The new state of a GRU from W x + b and U h + c, each with gates r, z, n (Cho et al. 2014).
+def gru_state(input_gates: Gates, hidden_gates: Gates, state: Row) -> Row:
+    """The new state of a GRU from W x + b and U h + c, each with r, z, n (Cho et al. 2014).
 
     h' = (1 - z) n + z h with n = tanh(x_n + r (U h)_n), as in torch.nn.GRU.
     """
-    new: Tensor = _GRU.apply(inner, outer, state)  # type: ignore[no-untyped-call]
+    new: Tensor = _GRU.apply(input_gates, hidden_gates, state)  # type: ignore[no-untyped-call]
     return new
 
 
@@ -116,54 +122,59 @@ def lstm_state(gates: Gates, cell: Row) -> tuple[Row, Row]:
 
 
 class _GRU(torch.autograd.Function):
+    """The GRU update as one operation; the gates are named as in `gru_state`."""
+
     @staticmethod
-    def forward(ctx: Any, inner: Gates, outer: Gates, state: Row) -> Row:
+    def forward(ctx: Any, input_gates: Gates, hidden_gates: Gates, state: Row) -> Row:
         size = state.shape[1]
-        open_ = torch.add(inner[:, : 2 * size], outer[:, : 2 * size]).sigmoid_()
-        reset, keep = open_[:, :size], open_[:, size:]
-        new = torch.addcmul(inner[:, 2 * size :], reset, outer[:, 2 * size :]).tanh_()
-        ctx.save_for_backward(open_, new, outer, state)
-        return torch.lerp(new, state, keep)
+        reset_update = torch.add(input_gates[:, : 2 * size], hidden_gates[:, : 2 * size]).sigmoid_()
+        reset, update = reset_update[:, :size], reset_update[:, size:]
+        new = torch.addcmul(input_gates[:, 2 * size :], reset, hidden_gates[:, 2 * size :]).tanh_()
+        ctx.save_for_backward(reset_update, new, hidden_gates, state)
+        return torch.lerp(new, state, update)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Row) -> tuple[Gates, Gates, Row]:
-        open_, new, outer, state = ctx.saved_tensors
+        reset_update, new, hidden_gates, state = ctx.saved_tensors
         (gradient,), size = gradients, state.shape[1]
-        reset, keep = open_[:, :size], open_[:, size:]
-        to_inner = torch.empty_like(outer)
-        kept = gradient * keep
-        into_new = to_inner[:, 2 * size :]
-        torch.addcmul(gradient - kept, gradient - kept, new * new, value=-1.0, out=into_new)
-        to_inner[:, size : 2 * size] = (state - new) * kept * (1.0 - keep)
-        to_inner[:, :size] = into_new * outer[:, 2 * size :] * reset * (1.0 - reset)
-        to_outer = to_inner.clone()
-        to_outer[:, 2 * size :] *= reset
-        return to_inner, to_outer, kept
+        reset, update = reset_update[:, :size], reset_update[:, size:]
+        grad_input = torch.empty_like(hidden_gates)
+        grad_state = gradient * update
+        grad_new = grad_input[:, 2 * size :]
+        into_new = gradient - grad_state  # the share 1 - z of the gradient
+        torch.addcmul(into_new, into_new, new * new, value=-1.0, out=grad_new)
+        grad_input[:, size : 2 * size] = (state - new) * grad_state * (1.0 - update)
+        grad_input[:, :size] = grad_new * hidden_gates[:, 2 * size :] * reset * (1.0 - reset)
+        grad_hidden = grad_input.clone()
+        grad_hidden[:, 2 * size :] *= reset
+        return grad_input, grad_hidden, grad_state
 
 
 class _LSTM(torch.autograd.Function):
+    """The LSTM update as one operation: c' = f c + i g and h' = o tanh(c')."""
+
     @staticmethod
     def forward(ctx: Any, gates: Gates, cell: Row) -> tuple[Row, Row]:
         size = cell.shape[1]
-        opened = gates.sigmoid()
-        seen = gates[:, 2 * size : 3 * size].tanh()
-        enter, keep, leave = opened[:, :size], opened[:, size : 2 * size], opened[:, 3 * size :]
-        held = torch.addcmul(keep * cell, enter, seen)
-        shown = held.tanh()
-        ctx.save_for_backward(opened, seen, cell, shown)
-        return leave * shown, held
+        sigmoids = gates.sigmoid()
+        g = gates[:, 2 * size : 3 * size].tanh()
+        i, f, o = sigmoids[:, :size], sigmoids[:, size : 2 * size], sigmoids[:, 3 * size :]
+        new_cell = torch.addcmul(f * cell, i, g)
+        tanh_cell = new_cell.tanh()
+        ctx.save_for_backward(sigmoids, g, cell, tanh_cell)
+        return o * tanh_cell, new_cell
 
     @staticmethod
     def backward(ctx: Any, *gradients: Row) -> tuple[Gates, Row]:
-        opened, seen, cell, shown = ctx.saved_tensors
-        (to_state, to_held), size = gradients, cell.shape[1]
-        enter, keep, leave = opened[:, :size], opened[:, size : 2 * size], opened[:, 3 * size :]
-        inside = to_state * leave
-        to_held = to_held + inside - inside * shown * shown
-        bent = opened - opened * opened
-        to_gates = torch.empty_like(opened)
-        to_gates[:, :size] = to_held * seen * bent[:, :size]
-        to_gates[:, size : 2 * size] = to_held * cell * bent[:, size : 2 * size]
-        to_gates[:, 2 * size : 3 * size] = to_held * enter * (1.0 - seen * seen)
-        to_gates[:, 3 * size :] = to_state * shown * bent[:, 3 * size :]
-        return to_gates, to_held * keep
+        sigmoids, g, cell, tanh_cell = ctx.saved_tensors
+        (grad_state, grad_cell), size = gradients, cell.shape[1]
+        i, f, o = sigmoids[:, :size], sigmoids[:, size : 2 * size], sigmoids[:, 3 * size :]
+        through_tanh = grad_state * o
+        grad_cell = grad_cell + through_tanh - through_tanh * tanh_cell * tanh_cell
+        slope = sigmoids - sigmoids * sigmoids
+        grad_gates = torch.empty_like(sigmoids)
+        grad_gates[:, :size] = grad_cell * g * slope[:, :size]
+        grad_gates[:, size : 2 * size] = grad_cell * cell * slope[:, size : 2 * size]
+        grad_gates[:, 2 * size : 3 * size] = grad_cell * i * (1.0 - g * g)
+        grad_gates[:, 3 * size :] = grad_state * tanh_cell * slope[:, 3 * size :]
+        return grad_gates, grad_cell * f

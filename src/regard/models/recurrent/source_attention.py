@@ -1,4 +1,4 @@
-"""How the decoder looks at the source: any mechanism of the catalog, or several joined."""
+"""Attention of a recurrent decoder over the source, by any mechanism of the catalog."""
 
 from typing import NamedTuple
 
@@ -23,58 +23,59 @@ from regard.attention import (
 )
 from regard.errors import InputError
 from regard.masks import Mask, everything, padding, window
-from regard.models.recurrent.projected_keys import KeyedAdditiveScore
+from regard.models.recurrent.projected_keys import ProjectedKeysAdditiveScore
 
 Queries = Float[Tensor, "row query hidden"]
 Contexts = Float[Tensor, "row query dim"]
 
 
-class Memory(NamedTuple):
-    """What was read, one entry for each sentence: keys and values ready to be attended to.
+class SourceMemory(NamedTuple):
+    """The source as keys and values, one entry for each input.
 
-    `rows` neighbouring rows write from each sentence.
+    `rows_per_input` neighbouring batch rows, the beams of an input, read the same entry.
     """
 
     key: Float[Tensor, "batch *head key key_dim"]
     value: Float[Tensor, "batch *head key dim"]
     real: Bool[Tensor, "batch key"] | None = None
-    rows: int = 1
+    rows_per_input: int = 1
 
-    def select(self, rows: Int[Tensor, " row"]) -> "Memory":
-        """The sentences of these rows; one that no row writes from is dropped.
+    def select(self, rows: Int[Tensor, " row"]) -> "SourceMemory":
+        """The source of these batch rows; an input that no row reads is dropped.
 
-        While all have as many neighbouring rows, no sentence is repeated.
+        As long as all inputs have the same number of neighbouring rows, none is repeated.
         """
-        owners = torch.div(rows, self.rows, rounding_mode="floor")
-        kept, counts = torch.unique_consecutive(owners, return_counts=True)
-        each = int(counts[0])
-        if not bool((counts == each).all()):
-            kept, each = owners, 1
+        inputs = torch.div(rows, self.rows_per_input, rounding_mode="floor")
+        kept, counts = torch.unique_consecutive(inputs, return_counts=True)
+        rows_per_input = int(counts[0])
+        if not bool((counts == rows_per_input).all()):
+            kept, rows_per_input = inputs, 1
         if torch.equal(kept, torch.arange(len(self.key), device=kept.device)):
-            return self._replace(rows=each)
-        return self._indexed(kept)._replace(rows=each)
+            return self._replace(rows_per_input=rows_per_input)
+        return self._take(kept)._replace(rows_per_input=rows_per_input)
 
-    def repeated(self) -> "Memory":
-        """A copy of its sentence for each row."""
-        if self.rows == 1:
+    def repeat(self) -> "SourceMemory":
+        """A copy of the input's entry for each of its rows."""
+        if self.rows_per_input == 1:
             return self
-        owners = torch.arange(len(self.key), device=self.key.device)
-        return self._indexed(owners.repeat_interleave(self.rows))._replace(rows=1)
+        inputs = torch.arange(len(self.key), device=self.key.device)
+        return self._take(inputs.repeat_interleave(self.rows_per_input))._replace(rows_per_input=1)
 
     @property
     def mask(self) -> Mask | None:
-        """Which keys are real."""
+        """A mask that hides padding, None if there is none."""
         return None if self.real is None else padding(self.real)
 
-    def _indexed(self, sentences: Int[Tensor, " row"]) -> "Memory":
+    def _take(self, sentences: Int[Tensor, " row"]) -> "SourceMemory":
+        """The entries of these inputs; keys and values stay one tensor where they were one."""
         real = None if self.real is None else self.real.index_select(0, sentences)
         key = self.key.index_select(0, sentences)
         same = self.value is self.key
-        return Memory(key, key if same else self.value.index_select(0, sentences), real)
+        return SourceMemory(key, key if same else self.value.index_select(0, sentences), real)
 
 
-class Reader(nn.Module):
-    """Attention over the encoder's states, with what can be computed once computed once."""
+class SourceAttention(nn.Module):
+    """Attention over the encoder's states; keys are projected once for all steps."""
 
     def __init__(self, mechanism: Mechanism, query_dim: int, key_dim: int) -> None:
         super().__init__()
@@ -83,82 +84,85 @@ class Reader(nn.Module):
         self.U: nn.Parameter | None = None
         if isinstance(mechanism.score, AdditiveScore):
             self.U = mechanism.score.U
-            mechanism.score = KeyedAdditiveScore(mechanism.score)
+            mechanism.score = ProjectedKeysAdditiveScore(mechanism.score)
 
     @property
-    def folds(self) -> bool:
-        """Whether several rows may be queries of one sentence: a query's place does not count."""
+    def ignores_position(self) -> bool:
+        """True if a query's position does not matter, so that beams can share one entry."""
         return self.mechanism.bias is None and self.mechanism.mask == everything()
 
     def memory(
         self, states: Float[Tensor, "batch key key_dim"], real: Bool[Tensor, "batch key"] | None
-    ) -> Memory:
+    ) -> SourceMemory:
         """The states as keys and values."""
         key = states if self.U is None else F.linear(states, self.U)
-        return Memory(key, states, real)
+        return SourceMemory(key, states, real)
 
-    def read(self, query: Queries, memory: Memory, place: int = 0) -> Contexts:
-        """The context of each query, the first of a row standing at position `place`."""
-        if memory.rows == 1:
-            return self._seen(query, memory, place)
-        # a watcher sees each row with the sentence that it reads, as without beams
-        if not self.folds or has_torch_function((query,)):
-            return self._seen(query, memory.repeated(), place)
-        folded = query.reshape(-1, memory.rows * query.shape[1], query.shape[2])
-        context = self._seen(folded, memory, 0)
+    def read(self, query: Queries, memory: SourceMemory, position: int = 0) -> Contexts:
+        """The context of each query, the first of a row standing at `position`."""
+        if memory.rows_per_input == 1:
+            return self._attend(query, memory, position)
+        # Someone who watches sees each row with the source that it reads, as without beams.
+        if not self.ignores_position or has_torch_function((query,)):
+            return self._attend(query, memory.repeat(), position)
+        folded = query.reshape(-1, memory.rows_per_input * query.shape[1], query.shape[2])
+        context = self._attend(folded, memory, 0)
         return context.view(*query.shape[:2], context.shape[-1])
 
-    def forward(self, query: Queries, memory: Memory, place: int = 0) -> Contexts:
-        """The context of each query over the sentence of the same row."""
+    def forward(self, query: Queries, memory: SourceMemory, position: int = 0) -> Contexts:
+        """The context of each query over the entry of the same row."""
         mask, mechanism = memory.mask, self.mechanism
-        return attend(query, memory.key, memory.value, mechanism, mask, offset=place)
+        return attend(query, memory.key, memory.value, mechanism, mask, offset=position)
 
-    def _seen(self, query: Queries, memory: Memory, place: int) -> Contexts:
-        context: Tensor = self(query, memory, place)  # as a module's call, so that it has a site
+    def _attend(self, query: Queries, memory: SourceMemory, position: int) -> Contexts:
+        # A call of the module, not of its function: `regard.watch` names attention by its module.
+        context: Tensor = self(query, memory, position)
         return context
 
-    def choose(self, query: Queries, memory: Memory, place: int = 0) -> Choice:
-        """The choice of hard attention, with its log-probability."""
+    def choose(self, query: Queries, memory: SourceMemory, position: int = 0) -> Choice:
+        """The key that hard attention chooses, with its context and log-probability."""
         mask, mechanism = memory.mask, self.mechanism
-        return choose(query, memory.key, memory.value, mechanism, mask, offset=place)
+        return choose(query, memory.key, memory.value, mechanism, mask, offset=position)
 
 
-class HeadReader(Reader):
-    """Attention whose module has projections of its own: one head, several, or groups of them."""
+class MultiHeadSourceAttention(SourceAttention):
+    """Source attention by a module of `regard.attention` with projections of its own."""
 
     def __init__(self, module: SingleHeadAttention | MultiHeadAttention, query_dim: int) -> None:
         nn.Module.__init__(self)
         self.module, self.dim, self.U = module, query_dim, None
 
     @property
-    def folds(self) -> bool:
-        """Whether a query's place does not count."""
+    def ignores_position(self) -> bool:
+        """True if a query's position does not matter."""
         return getattr(self.module, "rotary", None) is None
 
     def memory(
         self, states: Float[Tensor, "batch key key_dim"], real: Bool[Tensor, "batch key"] | None
-    ) -> Memory:
+    ) -> SourceMemory:
         """The states projected to keys and values."""
         if isinstance(self.module, SingleHeadAttention):
-            return Memory(self.module.w_k(states), self.module.w_v(states), real)
+            return SourceMemory(self.module.w_k(states), self.module.w_v(states), real)
         cache = self.module.project(states)
-        return Memory(cache.key, cache.value, real)
+        return SourceMemory(cache.key, cache.value, real)
 
-    def forward(self, query: Queries, memory: Memory, place: int = 0) -> Contexts:
-        """The context of each query over the sentence of the same row."""
+    def forward(self, query: Queries, memory: SourceMemory, position: int = 0) -> Contexts:
+        """The context of each query over the entry of the same row."""
         if isinstance(self.module, MultiHeadAttention):
             cache = KeyValueCache(memory.key, memory.value)
-            return self.module.read(query, cache, memory.mask, offset=place)
+            return self.module.read(query, cache, memory.mask, offset=position)
         query, mechanism = self.module.w_q(query), self.module.mechanism
-        return attend(query, memory.key, memory.value, mechanism, memory.mask, offset=place)
+        return attend(query, memory.key, memory.value, mechanism, memory.mask, offset=position)
 
-    def choose(self, query: Queries, memory: Memory, place: int = 0) -> Choice:
-        """Refused: these heads are soft."""
+    def choose(self, query: Queries, memory: SourceMemory, position: int = 0) -> Choice:
+        """An InputError: these heads are not hard attention."""
         raise InputError("choosing is for hard attention, such as 'additive + hard'")
 
 
-def reader(names: str, query_dim: int, key_dim: int, *, heads: int = 1, radius: int = 10) -> Reader:
-    """The attention that the names of the catalog, joined by +, make together."""
+def make_source_attention(
+    names: str, query_dim: int, key_dim: int, *, heads: int = 1, radius: int = 10
+) -> SourceAttention:
+    """The attention that catalog names describe, several joined by +, as in "additive + hard"."""
     entries = [catalog[name.strip()] for name in names.split("+")]
     families = [entry.family for entry in entries]
     if len({*families}) < len(families) or ("heads" in families and len(families) > 1):
@@ -169,14 +173,14 @@ def reader(names: str, query_dim: int, key_dim: int, *, heads: int = 1, radius: 
     built: dict[str, nn.Module] = {
         entry.family: entry.build(query_dim, key_dim=key_dim, heads=heads) for entry in entries
     }
-    alone = next(iter(built.values()))
-    if len(built) == 1 and isinstance(alone, SingleHeadAttention | MultiHeadAttention):
-        return HeadReader(alone, query_dim)
-    return Reader(_joined(built, radius), query_dim, key_dim)
+    first = next(iter(built.values()))
+    if len(built) == 1 and isinstance(first, SingleHeadAttention | MultiHeadAttention):
+        return MultiHeadSourceAttention(first, query_dim)
+    return SourceAttention(_join_mechanisms(built, radius), query_dim, key_dim)
 
 
-def _joined(built: dict[str, nn.Module], radius: int) -> Mechanism:
-    """One mechanism with the score, normalizer, reach and bias of several."""
+def _join_mechanisms(built: dict[str, nn.Module], radius: int) -> Mechanism:
+    """One mechanism with the score of one, the normalizer, reach or bias of the others."""
     parts = {name: part for name, part in built.items() if isinstance(part, Mechanism)}
     if len(parts) < len(built):
         raise InputError("attention with projections of its own stands alone")
