@@ -17,7 +17,7 @@ def run(multiply, weight, bias, first, added):
     return total, torch.autograd.grad(total, wanted)
 
 
-@pytest.anchor.parametrize("biased", [True, False])
+@pytest.mark.parametrize("biased", [True, False])
 def test_gradients_are_those_of_a_product_at_each_step(biased):
     weight, first = torch.randn(7, 3, requires_grad=True), torch.randn(11, 3, requires_grad=True)
     bias = torch.randn(7, requires_grad=True) if biased else None
