@@ -10,7 +10,7 @@ import { requiredBlobs } from "./numbers/required-blobs";
 import { CannotDraw } from "./cannot-draw";
 import { Scene, type Blobs } from "./scene";
 import { Search } from "./search";
-import { fromHash, toHash, DEFAULT_STATE, type Language, type State, type Theme, type ViewKind } from "./state";
+import { fromHash, toHash, DEFAULT_STATE, type Language, type ViewState, type Theme, type ViewKind } from "./state";
 import style from "./style.css";
 import { say, setSentences, type Sentences } from "./text";
 import { Tooltip } from "./tooltip";
@@ -21,7 +21,7 @@ import { createView } from "./views/registry";
 /** The header of a page or widget: what Python sends as JSON. */
 export interface Header {
   scene: SceneHeader;
-  state: Partial<State>;
+  state: Partial<ViewState>;
   words: Sentences;
 }
 
@@ -29,7 +29,7 @@ export interface Options {
   /** Keep the state in the address of the page, so that it can be linked. */
   links?: boolean;
   /** Called after each change that the reader makes. */
-  changed?: (state: State) => void;
+  changed?: (state: ViewState) => void;
   /** Gets exact weights of a window of a long map. */
   requestWindow?: RequestWindow;
 }
@@ -38,8 +38,8 @@ const LONGEST_TITLE = 90; // characters of each text
 
 export class App {
   readonly scene: Scene;
-  private readonly initial: State;
-  private state: State;
+  private readonly initial: ViewState;
+  private state: ViewState;
   private readonly views = new Map<ViewKind, View>();
   private readonly tooltip = new Tooltip();
   private readonly toolbar = new Toolbar();
@@ -124,7 +124,7 @@ export class App {
     return this.state.theme ?? (this.dark.matches ? "dark" : "light");
   }
 
-  private propsFor(state: State): ViewProps {
+  private propsFor(state: ViewState): ViewProps {
     const { language, theme } = this;
     return {
       scene: this.scene,
@@ -139,7 +139,7 @@ export class App {
   }
 
   /** Merge changes into the state, tell the address and the host, and draw. */
-  change(changes: Partial<State>): void {
+  change(changes: Partial<ViewState>): void {
     const view = this.state.view;
     this.state = validState(this.scene, { ...this.state, ...changes });
     if (this.options.links) {
@@ -153,7 +153,7 @@ export class App {
   }
 
   /** Show a state that the host sets; the host is not told again. */
-  set(state: Partial<State>): void {
+  set(state: Partial<ViewState>): void {
     const next = { ...DEFAULT_STATE, ...state };
     if (toHash(next) === toHash(this.state)) return;
     this.state = next;
@@ -253,7 +253,7 @@ export class App {
   }
 
   /** Open a tab. A comparison starts with two different heads, or sites, so that there is something to compare. */
-  private open(view: State["view"]): void {
+  private open(view: ViewState["view"]): void {
     const { scene, state } = this;
     const two = scene.traces.length > 1 && !this.findings; // a report shows several texts, which are not compared with one another
     if (view !== "compare" || state.other || two) return this.change({ view });

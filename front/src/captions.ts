@@ -1,6 +1,6 @@
 /** Captions: the sentences that say what a picture shows and what was done to its numbers. */
-import type { Site } from "./scene";
-import type { Language, LabelName, State } from "./state";
+import type { SceneSite } from "./scene";
+import type { Language, LabelName, ViewState } from "./state";
 import { isSentence, say, type Values } from "./text";
 
 /** A key of text.ts and the values to fill in. */
@@ -14,7 +14,7 @@ export function joinSentences(language: Language | null, parts: Sentence[]): str
 }
 
 /** The short name of a check in a badge; a check of the user's own has none, and is shown as it is. */
-export function checkName(language: Language, check: string): string {
+export function checkLabel(language: Language, check: string): string {
   const key = `check.${check}`;
   return isSentence(key) ? say(key, language) : check;
 }
@@ -44,7 +44,7 @@ function isExact(value: number): boolean {
 }
 
 /** The sentence that names the site and head of a map; a head has its number in the model, which may differ from its index. */
-export function siteSentence(site: Site, head: number | null): Sentence {
+export function siteSentence(site: SceneSite, head: number | null): Sentence {
   const single = head === null && site.heads === 1;
   if (site.kind === "aggregate" || single) return ["caption.aggregate", { site: site.name }];
   if (head === null) return ["caption.mean", { site: site.name, heads: site.heads }];
@@ -52,18 +52,18 @@ export function siteSentence(site: Site, head: number | null): Sentence {
 }
 
 /** Whether rows are labelled with input or output tokens: as the reader chose, else with output tokens where they are known. */
-export function rowLabelSource(site: Site, state: State): LabelName {
+export function rowNaming(site: SceneSite, state: ViewState): LabelName {
   return site.produced === null ? "read" : (state.label ?? "produced");
 }
 
 /** Sentences that say what was done to the weights: cells, labels of rows, hidden tokens, grouping. */
-export function processingSentences(site: Site, state: State): Sentence[] {
+export function processingSentences(site: SceneSite, state: ViewState): Sentence[] {
   const repaired: Sentence[] = site.header.mended ? [["caption.mended"]] : [];
   if (site.long) {
     const [rows, columns] = site.header.cells;
     return [...repaired, ["caption.cells", { rows, columns }]];
   }
-  const sentences: Sentence[] = [...repaired, [`caption.rows.${rowLabelSource(site, state)}`]];
+  const sentences: Sentence[] = [...repaired, [`caption.rows.${rowNaming(site, state)}`]];
   if (state.hide.length) {
     sentences.push([`caption.hide.${state.hide.length === 1 ? state.hide[0] : "both"}`]);
   }
@@ -72,6 +72,6 @@ export function processingSentences(site: Site, state: State): Sentence[] {
 }
 
 /** The sentence that explains the colour scale. */
-export function scaleSentence(state: State, largest: number): Sentence {
+export function scaleSentence(state: ViewState, largest: number): Sentence {
   return [`caption.scale.${state.scale}`, { largest: percent(largest) }];
 }

@@ -1,10 +1,10 @@
 /** The list of findings in a report; a click on one opens the view that shows it. */
-import { checkName, joinSentences, siteSentence } from "./captions";
+import { checkLabel, joinSentences, siteSentence } from "./captions";
 import { h, set } from "./dom";
 import type { FindingHeader, SayingHeader, Severity } from "./scene-header";
 import type { ViewProps } from "./view";
 import type { Scene } from "./scene";
-import type { Language, State } from "./state";
+import type { Language, ViewState } from "./state";
 import { say } from "./text";
 
 export const SEVERITIES: readonly Severity[] = ["bug", "warning", "observation"];
@@ -12,12 +12,12 @@ export const SEVERITIES: readonly Severity[] = ["bug", "warning", "observation"]
 export const SIGNS: Record<Severity, string> = { bug: "■", warning: "▲", observation: "○" };
 
 /** The text of a finding in a language, or in the first language that it has. */
-export function textIn(finding: FindingHeader, language: Language): SayingHeader {
+export function findingText(finding: FindingHeader, language: Language): SayingHeader {
   return finding.said[language] ?? Object.values(finding.said)[0]!;
 }
 
 /** The changes of the state that open a finding and the view that shows it (FORMAT.md, section 1.5). */
-export function openFinding(scene: Scene, index: number): Partial<State> {
+export function openFinding(scene: Scene, index: number): Partial<ViewState> {
   const { drawing, trace } = scene.header.findings![index]!;
   if (!drawing) return { finding: index };
   const byColumn = drawing.columns.length > 0 && drawing.rows.length === 0;
@@ -40,7 +40,7 @@ export function openFinding(scene: Scene, index: number): Partial<State> {
 }
 
 /** The changes that open the finding `by` places after the open one; none at the ends of the list. */
-export function stepFinding(props: ViewProps, by: number): Partial<State> {
+export function stepFinding(props: ViewProps, by: number): Partial<ViewState> {
   const count = props.scene.header.findings?.length ?? 0;
   if (!count) return {};
   const { finding } = props.state;
@@ -97,7 +97,7 @@ export class Findings {
 
   private item(finding: FindingHeader, index: number): (typeof this.items)[number] {
     const { severity } = finding;
-    const said = textIn(finding, this.props.language);
+    const said = findingText(finding, this.props.language);
     const head = h("span", { class: "severity" }, [sign(severity), this.say(`severity.${severity}`)]);
     const sentence = h("span", { class: "sentence", dir: "auto" }, [said.sentence]);
     const button = h("button", { type: "button", "data-key": `finding.${index}` }, [head, sentence], {
@@ -143,7 +143,7 @@ export class Findings {
     const withoutLimit = finding.severity === "observation" && finding.limit === 0; // summaries have no limit
     const values = { value: threeDigits(finding.value), limit: threeDigits(finding.limit) };
     const value = withoutLimit ? values.value : this.say("finding.value", values);
-    return [place, checkName(language, finding.check), value].filter((part) => part !== null).join(" · ");
+    return [place, checkLabel(language, finding.check), value].filter((part) => part !== null).join(" · ");
   }
 }
 

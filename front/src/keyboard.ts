@@ -1,11 +1,11 @@
 /** The keyboard: arrows change layer and head, single letters change what is done most often. */
-import { rowLabelSource } from "./captions";
+import { rowNaming } from "./captions";
 import { stepFinding } from "./findings";
 import { KINDS } from "./generated/kinds";
 import type { ViewProps } from "./view";
 import { rowLabels } from "./numbers/labelled-map";
-import type { Site } from "./scene";
-import { CHOICES, HIDEABLE, type State } from "./state";
+import type { SceneSite } from "./scene";
+import { CHOICES, HIDEABLE, type ViewState } from "./state";
 import { unpinIfMoved } from "./views/heads";
 
 /** What keys can do besides changing the state. */
@@ -13,11 +13,11 @@ export interface KeyActions {
   search(): void;
   help(): void;
   close(): void;
-  views(): readonly State["view"][];
+  views(): readonly ViewState["view"][];
 }
 
 /** The changes of the state that a key makes; null for a key that means nothing here. */
-export function changesForKey(key: string, props: ViewProps, actions: KeyActions): Partial<State> | null {
+export function changesForKey(key: string, props: ViewProps, actions: KeyActions): Partial<ViewState> | null {
   const { state } = props;
   switch (key) {
     case "ArrowUp":
@@ -59,7 +59,7 @@ export function changesForKey(key: string, props: ViewProps, actions: KeyActions
 }
 
 /** The view that a digit opens, if this scene has something for it. */
-function viewOfKey(key: string, actions: KeyActions): Partial<State> | null {
+function viewOfKey(key: string, actions: KeyActions): Partial<ViewState> | null {
   const kind = KINDS.find((candidate) => candidate.key === key);
   return kind && actions.views().includes(kind.name) ? { view: kind.name } : null;
 }
@@ -70,17 +70,17 @@ function nextOf<Value>(values: readonly Value[], value: Value): Value {
 }
 
 /** The site before or after, with the same head if it has that many. */
-function moveLayer(props: ViewProps, step: number): Partial<State> {
+function moveLayer(props: ViewProps, step: number): Partial<ViewState> {
   const { sites } = props.scene.trace(props.state.trace);
   const now = props.scene.trace(props.state.trace).site(props.state.site);
   const index = Math.min(sites.length - 1, Math.max(0, sites.indexOf(now) + step));
-  const site: Site = sites[index]!;
+  const site: SceneSite = sites[index]!;
   const { head } = props.state;
   return { site: site.name, head: head !== null && head < site.heads ? head : null, ...unpinIfMoved(props, site) };
 }
 
 /** The head before or after; after the last comes the mean over heads, then the first again. */
-function moveHead(props: ViewProps, step: number): Partial<State> {
+function moveHead(props: ViewProps, step: number): Partial<ViewState> {
   const { heads } = props.scene.trace(props.state.trace).site(props.state.site);
   const now = props.state.head ?? heads;
   const next = (now + step + heads + 1) % (heads + 1);
@@ -88,12 +88,12 @@ function moveHead(props: ViewProps, step: number): Partial<State> {
 }
 
 /** Pin the row before or after, counted in the tokens, words or sentences that rows are grouped by. */
-function moveRow(props: ViewProps, by: number): Partial<State> {
+function moveRow(props: ViewProps, by: number): Partial<ViewState> {
   const { scene, state } = props;
   const sceneTrace = scene.trace(state.trace);
   const site = sceneTrace.site(state.site);
   if (site.long) return { axis: "row", place: Math.min(site.rows.length - 1, Math.max(0, (state.place ?? -by) + by)) };
-  const labels = rowLabels(sceneTrace, site, { ...state, label: rowLabelSource(site, state) });
+  const labels = rowLabels(sceneTrace, site, { ...state, label: rowNaming(site, state) });
   const now = state.axis === "row" && state.place !== null
     ? labels.findIndex(({ start, stop }) => start <= state.place! && state.place! < stop)
     : by > 0 ? -1 : labels.length;

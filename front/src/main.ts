@@ -9,7 +9,7 @@
  *        v
  *   Scene (scene.ts)        sites and token streams; decodes a map when it is first needed, forgets the oldest ones
  *        |
- *   State (state.ts)        which view of which site and head; lives in the address, so that a link opens the same picture
+ *   ViewState (state.ts)        which view of which site and head; lives in the address, so that a link opens the same picture
  *        |
  *        v
  *   numbers/<kind>.ts       what a view shows, as plain numbers and a caption: no DOM, and the same results as
@@ -24,11 +24,12 @@
  * An example: a reader of a page of "I love you" presses 2 and clicks the row of 爱.
  * 1. keyboard.ts turns "2" into { view: "heatmap" }. App.change merges it into the state, writes #view=heatmap into the
  *    address and calls App.show.
- * 2. requiredBlobs gives the blobs of the shown head, say [7]; Scene.load decodes blob 7 into a matrix of 4 x 4 weights.
- * 3. heatmapNumbers leaves out hidden tokens, groups tokens into words if request to, and gives weights, a shade from 0 to 1
- *    for each weight, labels and the caption "decoder.layers.1.cross, head 0. ...".
- * 4. HeatmapView paints the shades and lists the largest weights. The click calls props.change({ axis: "row", place: 1 }),
- *    and the circle starts again: the row gets a frame, and "What 爱 attends to." shows love with 92%.
+ * 2. requiredBlobs names the maps of the four heads of decoder.layers.1.cross, whose mean is shown; Scene.load decodes
+ *    each of their blobs into a matrix of 4 x 4 weights.
+ * 3. heatmapNumbers leaves out hidden tokens, groups tokens into words if asked to, and gives the weights, a shade from 0
+ *    to 1 for each, labels and the caption "decoder.layers.1.cross, mean over 4 heads. ...".
+ * 4. HeatmapView paints the shades. The click calls props.change({ axis: "row", place: 1 }), and the circle starts again:
+ *    the row gets a frame, and the list "What 爱 attends to." beside the map begins with love, 92%.
  *
  * New kinds of view are registered in Python (regard/views/kinds); generated/kinds.ts and views/registry.ts follow it.
  * Sentences come from regard/text with the header (text.ts), colours from regard/views/colours.json (colours.ts).
@@ -39,7 +40,7 @@ import { App, type Header, type Options } from "./app";
 import type { RequestWindow } from "./view";
 import { pageBlobs } from "./decoding/page-blobs";
 import type { Blobs } from "./scene";
-import type { State } from "./state";
+import type { ViewState } from "./state";
 
 /** Show a scene in an element. The blobs are one array, in the order of the header, or a function that gets one by number. */
 export function mount(element: HTMLElement, header: Header, blobs: Uint8Array | Blobs, options: Options = {}): App {
@@ -89,14 +90,14 @@ export function render({ model, el }: { model: Model; el: HTMLElement }): void {
   const header = model.get("header") as Header;
   const view = model.get("blobs") as DataView;
   const bytes = new Uint8Array(view.buffer, view.byteOffset, view.byteLength);
-  const state = model.get("state") as Partial<State>;
-  const changed = (next: State): void => {
+  const state = model.get("state") as Partial<ViewState>;
+  const changed = (next: ViewState): void => {
     model.set("state", next);
     model.save_changes();
   };
   const root = el.appendChild(document.createElement("div"));
   const app = mount(root, { ...header, state }, bytes, { changed, requestWindow: windowRequests(model) });
-  model.on("change:state", () => app.set(model.get("state") as Partial<State>));
+  model.on("change:state", () => app.set(model.get("state") as Partial<ViewState>));
 }
 
 /** Show the scene of the page that this script stands in; in a notebook there is none. */

@@ -3,7 +3,7 @@ import { decode } from "./decoding/map-blob";
 import type { SceneHeader, SiteHeader, TraceHeader } from "./scene-header";
 import { inflate } from "./decoding/inflate";
 import { mean, type Matrix } from "./matrix";
-import { Axis, Stream } from "./token-streams";
+import { Axis, TokenStream } from "./token-streams";
 
 const MAX_HELD = 1 << 28; // bytes of decoded maps that are kept
 const LONGEST_BLOCK = 200; // milliseconds of decoding before the browser gets a turn
@@ -12,7 +12,7 @@ const LONGEST_BLOCK = 200; // milliseconds of decoding before the browser gets a
 export type Blobs = (blob: number) => Uint8Array | Promise<Uint8Array>;
 
 /** One place of the model where attention was captured, with all of its heads. */
-export class Site {
+export class SceneSite {
   readonly rows: Axis;
   readonly columns: Axis;
   readonly produced: Axis | null;
@@ -53,26 +53,26 @@ export class Site {
 /** One trace of the scene: its token streams and sites. */
 export class SceneTrace {
   readonly name: string;
-  readonly streams: Map<string, Stream>;
-  readonly sites: Site[];
+  readonly streams: Map<string, TokenStream>;
+  readonly sites: SceneSite[];
 
   constructor(readonly header: TraceHeader) {
     this.name = header.name;
     const streams = Object.entries(header.streams);
-    this.streams = new Map(streams.map(([name, each]) => [name, new Stream(each)]));
-    this.sites = header.sites.map((each) => new Site(each));
+    this.streams = new Map(streams.map(([name, each]) => [name, new TokenStream(each)]));
+    this.sites = header.sites.map((each) => new SceneSite(each));
   }
 
-  site(name: string | null): Site {
+  site(name: string | null): SceneSite {
     return this.sites.find((each) => each.name === name) ?? this.sites[0]!;
   }
 
-  stream(axis: Axis): Stream {
+  stream(axis: Axis): TokenStream {
     return this.streams.get(axis.stream)!;
   }
 
   /** The sites of the same kind with the same rows and columns: the layers of one stack, in their order. */
-  alike(site: Site): Site[] {
+  alike(site: SceneSite): SceneSite[] {
     return this.sites.filter(
       (each) =>
         each.kind === site.kind && each.rows.equals(site.rows) && each.columns.equals(site.columns),
@@ -83,7 +83,7 @@ export class SceneTrace {
 export class Scene {
   readonly traces: SceneTrace[];
   private readonly held = new Map<number, Matrix>();
-  private readonly means = new WeakMap<Site, Matrix>();
+  private readonly means = new WeakMap<SceneSite, Matrix>();
   private readonly thumbnails = new Map<number, Uint8Array>();
 
   constructor(
@@ -143,13 +143,13 @@ export class Scene {
   }
 
   /** The blobs of a head, or of all heads for their mean; none if the mean was computed before. */
-  blobsOf(site: Site, head: number | null): number[] {
+  blobsOf(site: SceneSite, head: number | null): number[] {
     if (head !== null) return [site.header.maps[head]!];
     return this.means.has(site) ? [] : site.header.maps;
   }
 
   /** The weights of a head, or their mean over heads; of a long map, the means of its cells. */
-  weights(site: Site, head: number | null): Matrix {
+  weights(site: SceneSite, head: number | null): Matrix {
     if (head !== null) return this.loaded(site.header.maps[head]!);
     let average = this.means.get(site);
     if (!average) {
@@ -160,7 +160,7 @@ export class Scene {
   }
 
   /** Decompress the thumbnails of sites, unless they are held already. */
-  async loadThumbs(sites: Site[]): Promise<void> {
+  async loadThumbs(sites: SceneSite[]): Promise<void> {
     for (const { header } of sites) {
       const { blob } = header.thumbs;
       if (this.thumbnails.has(blob)) continue;
@@ -170,7 +170,7 @@ export class Scene {
   }
 
   /** The levels of all thumbnails of a site, head by head, that `loadThumbs` has decompressed. */
-  thumbsLoaded(site: Site): Uint8Array {
+  thumbsLoaded(site: SceneSite): Uint8Array {
     const levels = this.thumbnails.get(site.header.thumbs.blob);
     if (!levels) throw new Error(`thumbnails of ${site.name} were not loaded`);
     return levels;

@@ -2,7 +2,7 @@
 import { h } from "./dom";
 import { visible } from "./token-text";
 import type { ViewProps } from "./view";
-import { rowLabelSource } from "./captions";
+import { rowNaming } from "./captions";
 import type { AxisName } from "./state";
 import { say } from "./text";
 
@@ -19,7 +19,7 @@ export function findTokens(props: ViewProps, query: string): Hit[] {
   const { scene, state } = props;
   const sceneTrace = scene.trace(state.trace);
   const site = sceneTrace.site(state.site);
-  const labelAxis = rowLabelSource(site, state) === "produced" ? site.produced! : site.rows;
+  const labelAxis = rowNaming(site, state) === "produced" ? site.produced! : site.rows;
   const sides: [AxisName, typeof labelAxis][] = [["row", labelAxis]];
   if (!site.rows.equals(site.columns) || labelAxis !== site.rows) sides.push(["column", site.columns]);
   const needle = query.trim().toLowerCase();

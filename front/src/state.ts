@@ -33,13 +33,13 @@ export type Hidden = "first" | "special";
 export const HIDEABLE: readonly Hidden[] = ["first", "special"];
 
 /** One map: the trace, site and head that another map is compared with. */
-export interface Place {
+export interface MapReference {
   trace: number;
   site: string | null;
   head: number | null;
 }
 
-export interface State {
+export interface ViewState {
   view: ViewKind;
   trace: number;
   site: string | null;
@@ -54,13 +54,13 @@ export interface State {
   hide: Hidden[];
   scale: Scale;
   threshold: number | null;
-  other: Place | null;
+  other: MapReference | null;
   finding: number | null;
   language: Language | null;
   theme: Theme | null;
 }
 
-export const DEFAULT_STATE: State = {
+export const DEFAULT_STATE: ViewState = {
   view: "heads",
   trace: 0,
   site: null,
@@ -81,14 +81,14 @@ export const DEFAULT_STATE: State = {
   theme: null,
 };
 
-type Key = keyof State;
+type Key = keyof ViewState;
 const KEYS = Object.keys(DEFAULT_STATE) as Key[];
 const NULLABLE: readonly Key[] = [
   "site", "head", "heads", "place", "label", "threshold", "other", "finding", "language", "theme",
 ];
 
 /** The hash of a state: its values that differ from those of `initial`. */
-export function toHash(state: State, initial: State = DEFAULT_STATE): string {
+export function toHash(state: ViewState, initial: ViewState = DEFAULT_STATE): string {
   const parts: string[] = [];
   for (const key of KEYS) {
     const value = hashValue(state[key]);
@@ -98,7 +98,7 @@ export function toHash(state: State, initial: State = DEFAULT_STATE): string {
   return "#" + parts.join("&");
 }
 
-function hashValue(value: State[Key]): string {
+function hashValue(value: ViewState[Key]): string {
   if (value === null) return "";
   if (Array.isArray(value)) return value.join(",");
   if (typeof value === "object") return `${value.trace},${value.head ?? ""},${value.site ?? ""}`;
@@ -106,7 +106,7 @@ function hashValue(value: State[Key]): string {
 }
 
 /** The state of a hash; values that are missing or cannot be read stay as in `initial`. */
-export function fromHash(text: string, initial: State = DEFAULT_STATE): State {
+export function fromHash(text: string, initial: ViewState = DEFAULT_STATE): ViewState {
   const state = { ...initial };
   for (const part of text.replace(/^#/, "").split("&")) {
     const cut = part.indexOf("=");
@@ -163,7 +163,7 @@ function parseHeads(value: string): number[] | undefined {
 }
 
 /** "trace,head,site", where a site name may hold commas itself. */
-function parseOther(value: string): Place | undefined {
+function parseOther(value: string): MapReference | undefined {
   const [trace, head, ...site] = value.split(",");
   const index = parseCount(trace ?? "");
   const number = head === "" ? null : parseCount(head ?? "");

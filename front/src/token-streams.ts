@@ -3,7 +3,7 @@ import type { AxisHeader, StreamHeader } from "./scene-header";
 import type { Unit } from "./state";
 
 /** All tokens of one text or image, in their order. A place is the index of a token in its stream. */
-export class Stream {
+export class TokenStream {
   readonly texts: string[];
   readonly plain: string[];
   readonly special: Set<number>;

@@ -1,11 +1,11 @@
 /** The toolbar: the controls that the current view has. */
-import { rowLabelSource } from "./captions";
+import { rowNaming } from "./captions";
 import { choice, menu, withTitle, slider, toggles, type Control, type Option } from "./controls";
 import { h } from "./dom";
 import type { ViewProps } from "./view";
-import { comparedPlace } from "./numbers/compare";
-import type { Site, SceneTrace } from "./scene";
-import { HIDEABLE, type Hidden, type Place, type State } from "./state";
+import { comparedMap } from "./numbers/compare";
+import type { SceneSite, SceneTrace } from "./scene";
+import { HIDEABLE, type Hidden, type MapReference, type ViewState } from "./state";
 import { say } from "./text";
 import { unpinIfMoved } from "./views/heads";
 
@@ -24,7 +24,7 @@ export class Toolbar {
     this.drawnThreshold = threshold ?? this.drawnThreshold;
     const { state, language, theme } = props;
     const site = props.scene.trace(state.trace).site(state.site);
-    const other = state.view === "compare" ? JSON.stringify(comparedPlace(props.scene, state).trace) : "";
+    const other = state.view === "compare" ? JSON.stringify(comparedMap(props.scene, state).trace) : "";
     const controlSet = [state.view, state.trace, site.name, language, theme, state.span, other].join("\n");
     if (controlSet !== this.controlSet) {
       this.controlSet = controlSet;
@@ -39,7 +39,7 @@ export class Toolbar {
   }
 
   /** The controls that the view of the state has for this site. */
-  private controls(site: Site): HTMLElement[] {
+  private controls(site: SceneSite): HTMLElement[] {
     const { view, span } = this.props.state;
     const parts: (HTMLElement | null)[] = [];
     if (this.props.scene.traces.length > 1 && view !== "compare") parts.push(this.traces());
@@ -47,7 +47,7 @@ export class Toolbar {
     const across = view === "flow" && span === "all" && this.kinds() < 2; // all layers are shown, so that there is none to choose
     if (view !== "heads" && !across) parts.push(this.sites());
     if (view !== "heads" && !perHead && site.heads > 1) parts.push(this.heads(site));
-    if (view === "compare") parts.push(...this.comparedMap());
+    if (view === "compare") parts.push(...this.comparedMapControls());
     if (view === "highlight") parts.push(this.depth(), this.axis());
     if (perHead && site.heads > 1) parts.push(this.headToggles(site));
     if (view === "flow") parts.push(this.span());
@@ -68,7 +68,7 @@ export class Toolbar {
     return say(key, this.props.language);
   }
 
-  private change(changes: Partial<State>): void {
+  private change(changes: Partial<ViewState>): void {
     this.props.change(changes);
   }
 
@@ -96,7 +96,7 @@ export class Toolbar {
   }
 
   /** Keep the site and head if the other trace has them too. */
-  private sameSite(trace: number): Partial<State> {
+  private sameSite(trace: number): Partial<ViewState> {
     const { scene, state } = this.props;
     const site = scene.trace(trace).sites.find(({ name }) => name === state.site);
     if (!site) return { site: null, head: null };
@@ -130,7 +130,7 @@ export class Toolbar {
     return withTitle(this.say("control.layer"), this.follow(control, (props) => props.scene.trace(props.state.trace).site(props.state.site).name));
   }
 
-  private heads(site: Site): HTMLElement {
+  private heads(site: SceneSite): HTMLElement {
     const mean = { value: null, text: this.say("control.mean") };
     const chosen = (head: number | null): void => this.change({ head });
     return withTitle(this.say("control.head"), this.headControl(site, mean, chosen, ({ state }) => state.head, "head"));
@@ -138,7 +138,7 @@ export class Toolbar {
 
   /** A choice of one head or the mean: buttons for few heads of the main map, else a list. */
   private headControl(
-    site: Site,
+    site: SceneSite,
     mean: Option<null>,
     chosen: (head: number | null) => void,
     value: (props: ViewProps) => number | null,
@@ -154,10 +154,10 @@ export class Toolbar {
   }
 
   /** The trace, site and head that are compared with. */
-  private comparedMap(): HTMLElement[] {
+  private comparedMapControls(): HTMLElement[] {
     const { scene, language } = this.props;
-    const now = (): Place => comparedPlace(this.props.scene, this.props.state);
-    const set = (changes: Partial<Place>): void => this.change({ other: { ...now(), ...changes } });
+    const now = (): MapReference => comparedMap(this.props.scene, this.props.state);
+    const set = (changes: Partial<MapReference>): void => this.change({ other: { ...now(), ...changes } });
     const title = say("control.other", language);
     const sceneTrace = scene.trace(now().trace);
     const parts: HTMLElement[] = [];
@@ -186,7 +186,7 @@ export class Toolbar {
   }
 
   /** Unpin the token when the direction changes, unless rows and columns are the same tokens. */
-  private unpinIfTurned(axis: State["axis"]): { place?: null } {
+  private unpinIfTurned(axis: ViewState["axis"]): { place?: null } {
     const { scene, state } = this.props;
     const site = scene.trace(state.trace).site(state.site);
     return axis === state.axis || site.rows.equals(site.columns) ? {} : { place: null };
@@ -198,11 +198,11 @@ export class Toolbar {
   }
 
   /** Change the span, and the site if the span needs another: self-attention for all layers, cross-attention for source to output. */
-  private changeSpan(span: State["span"]): void {
+  private changeSpan(span: ViewState["span"]): void {
     const { scene, state } = this.props;
     const { sites } = scene.trace(state.trace);
     const now = scene.trace(state.trace).site(state.site);
-    const fits = (site: Site): boolean =>
+    const fits = (site: SceneSite): boolean =>
       span === "all" ? site.rows.equals(site.columns) : span === "time" ? site.kind === "cross" : true;
     const site = fits(now) ? now : [...sites].reverse().find(fits);
     const moved = site && site !== now ? { site: site.name, head: null, place: null } : {};
@@ -210,7 +210,7 @@ export class Toolbar {
   }
 
   /** Buttons in the colours of the heads, which switch the lines of each head on and off. */
-  private headToggles(site: Site): HTMLElement {
+  private headToggles(site: SceneSite): HTMLElement {
     const { colours } = this.props;
     const options = Array.from({ length: site.heads }, (_, head) => ({
       value: head,
@@ -265,7 +265,7 @@ export class Toolbar {
 
   private label(): HTMLElement {
     const control = choice(this.options("label", ["read", "produced"] as const), (label) => this.change({ label }), "label");
-    const value = ({ scene, state }: ViewProps): "read" | "produced" => rowLabelSource(scene.trace(state.trace).site(state.site), state);
+    const value = ({ scene, state }: ViewProps): "read" | "produced" => rowNaming(scene.trace(state.trace).site(state.site), state);
     return withTitle(this.say("control.label"), this.follow(control, value));
   }
 }

@@ -1,7 +1,7 @@
 /** States that a scene can show: an address may name a site, head or token that is not in it. */
 import { KINDS } from "./generated/kinds";
 import type { Scene } from "./scene";
-import type { State, ViewKind } from "./state";
+import type { ViewState, ViewKind } from "./state";
 
 /** The kinds of view that this scene has data for. */
 export function availableViews(scene: Scene): readonly ViewKind[] {
@@ -10,7 +10,7 @@ export function availableViews(scene: Scene): readonly ViewKind[] {
 }
 
 /** The state with everything replaced by its default that this scene does not have. */
-export function validState(scene: Scene, state: State): State {
+export function validState(scene: Scene, state: ViewState): ViewState {
   const checked = { ...state };
   if (checked.trace >= scene.traces.length) checked.trace = 0;
   if (!availableViews(scene).includes(checked.view)) checked.view = "heatmap";
@@ -29,7 +29,7 @@ export function validState(scene: Scene, state: State): State {
 }
 
 /** The map to compare with, null if the scene does not have it. */
-function validOther(scene: Scene, { other }: State): State["other"] {
+function validOther(scene: Scene, { other }: ViewState): ViewState["other"] {
   const sceneTrace = other && scene.traces[other.trace];
   if (!sceneTrace) return null;
   const known = other.site === null || sceneTrace.sites.some(({ name }) => name === other.site);

@@ -1,7 +1,7 @@
 /** What every view gets from the app (ViewProps), and what it has to provide (View). */
 import type { Colours } from "./colours";
 import type { Scene } from "./scene";
-import type { Language, State, Theme } from "./state";
+import type { Language, ViewState, Theme } from "./state";
 import type { Tooltip } from "./tooltip";
 
 /** A window of a long map whose exact weights are wanted: rows and columns are [first, last). */
@@ -17,7 +17,7 @@ export type RequestWindow = (request: WindowRequest) => Promise<Uint8Array>;
 
 export interface ViewProps {
   scene: Scene;
-  state: State; // language and theme are never null here
+  state: ViewState; // language and theme are never null here
   language: Language;
   theme: Theme;
   colours: Colours;
@@ -25,7 +25,7 @@ export interface ViewProps {
   /** Gets exact weights that the scene does not hold; null in a page, where no Python can be asked. */
   requestWindow: RequestWindow | null;
   /** Merge changes into the state and draw it. */
-  change: (changes: Partial<State>) => void;
+  change: (changes: Partial<ViewState>) => void;
 }
 
 export interface View {

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { deflateRawSync } from "node:zlib";
-import { checkName, percent } from "../src/captions";
+import { checkLabel, percent } from "../src/captions";
 import { fromCharacters } from "../src/decoding/utf16";
 import { decode } from "../src/decoding/map-blob";
 import { openFinding } from "../src/findings";
@@ -18,7 +18,7 @@ import { requiredBlobs } from "../src/numbers/required-blobs";
 import type { Label } from "../src/numbers/labelled-map";
 import { headsNumbers } from "../src/numbers/heads";
 import { Scene } from "../src/scene";
-import { fromHash, toHash, DEFAULT_STATE, type Language, type State } from "../src/state";
+import { fromHash, toHash, DEFAULT_STATE, type Language, type ViewState } from "../src/state";
 import { setSentences } from "../src/text";
 
 interface Vectors {
@@ -27,11 +27,11 @@ interface Vectors {
   scene: SceneHeader;
   blobs: string[];
   findings: FindingHeader[];
-  opened: [number, State][];
-  hashes: { state: State; hash: string }[];
+  opened: [number, ViewState][];
+  hashes: { state: ViewState; hash: string }[];
   percents: [number, string][];
   ticks: [number, number, number[]][];
-  numbers: { state: State; numbers: Record<string, unknown> }[];
+  numbers: { state: ViewState; numbers: Record<string, unknown> }[];
 }
 
 const read = (path: string): unknown => JSON.parse(readFileSync(path, "utf-8"));
@@ -64,7 +64,7 @@ const nested = ({ rows, columns, data }: Matrix): number[][] =>
   Array.from({ length: rows }, (_, row) => [...data.subarray(row * columns, (row + 1) * columns)]);
 
 /** What the front end's numbers are called in Python's. */
-function spelled(scene: Scene, state: State): Record<string, unknown> {
+function spelled(scene: Scene, state: ViewState): Record<string, unknown> {
   const label = ({ text, start, stop, special }: Label): Label => ({ text, start, stop, special });
   const labels = (each: Label[]): Label[] => each.map(label);
   if (state.view === "heatmap") {
@@ -91,7 +91,7 @@ function spelled(scene: Scene, state: State): Record<string, unknown> {
       head,
       number: site.number(head),
       shades: nested({ rows: height, columns: width, data: shades }),
-      badges: site.badges(head).map((each) => checkName(state.language ?? "en", each)),
+      badges: site.badges(head).map((each) => checkLabel(state.language ?? "en", each)),
     })),
   );
   return { rows, caption: found.caption };

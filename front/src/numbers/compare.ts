@@ -5,10 +5,10 @@
 import { processingSentences, joinSentences, siteSentence, type Sentence } from "../captions";
 import { zeros, type Matrix } from "../matrix";
 import { CannotDraw } from "../cannot-draw";
-import type { Scene, Site, SceneTrace } from "../scene";
-import type { Place, State } from "../state";
+import type { Scene, SceneSite, SceneTrace } from "../scene";
+import type { MapReference, ViewState } from "../state";
 import type { Axis } from "../token-streams";
-import { groupWeights, labelledMap, type Label, type LabelledMap } from "./labelled-map";
+import { poolWeights, labelledMap, type Label, type LabelledMap } from "./labelled-map";
 
 export interface CompareNumbers {
   first: Matrix;
@@ -21,15 +21,15 @@ export interface CompareNumbers {
 }
 
 /** The map that the state's map is compared with: the chosen one, or the same site and head in the last trace. */
-export function comparedPlace(scene: Scene, state: State): Place {
+export function comparedMap(scene: Scene, state: ViewState): MapReference {
   const trace = scene.header.findings ? state.trace : scene.traces.length - 1;
   return state.other ?? { trace, site: state.site, head: state.head };
 }
 
-export function compareNumbers(scene: Scene, state: State): CompareNumbers {
-  const states: [State, State] = [state, { ...state, ...comparedPlace(scene, state) }];
+export function compareNumbers(scene: Scene, state: ViewState): CompareNumbers {
+  const states: [ViewState, ViewState] = [state, { ...state, ...comparedMap(scene, state) }];
   const traces = states.map(({ trace }) => scene.trace(trace)) as [SceneTrace, SceneTrace];
-  const sites = states.map(({ site }, side) => traces[side]!.site(site)) as [Site, Site];
+  const sites = states.map(({ site }, side) => traces[side]!.site(site)) as [SceneSite, SceneSite];
   if (sites.some((site) => site.long)) throw new CannotDraw("refuse.long");
   const aligned = !sameTokens(traces, sites);
   const [first, second] = aligned
@@ -63,7 +63,7 @@ function subtract(first: Matrix, second: Matrix): Matrix {
 }
 
 /** Whether the two maps have the same tokens in rows and columns. */
-function sameTokens(traces: [SceneTrace, SceneTrace], sites: [Site, Site]): boolean {
+function sameTokens(traces: [SceneTrace, SceneTrace], sites: [SceneSite, SceneSite]): boolean {
   const sameAxis = (mine: Axis, theirs: Axis): boolean => {
     const texts = traces[0].stream(mine).texts;
     const others = traces[1].stream(theirs).texts;
@@ -78,20 +78,20 @@ function sameTokens(traces: [SceneTrace, SceneTrace], sites: [Site, Site]): bool
 }
 
 /** Both maps over groups of tokens that spell the same text in both traces; their tokenizers may cut it differently. */
-function alignedMaps(scene: Scene, states: [State, State], sites: [Site, Site]): [LabelledMap, LabelledMap] {
+function alignedMaps(scene: Scene, states: [ViewState, ViewState], sites: [SceneSite, SceneSite]): [LabelledMap, LabelledMap] {
   if (states[0].trace === states[1].trace) throw new CannotDraw("refuse.different");
   const rows = alignedLabels(scene, states, [sites[0].rows, sites[1].rows]);
   const columns = alignedLabels(scene, states, [sites[0].columns, sites[1].columns]);
   const side = (index: 0 | 1): LabelledMap => {
     const weights = scene.weights(sites[index], states[index].head);
     const sides = { rows: rows[index], columns: columns[index] };
-    return { weights: groupWeights(weights, sides.rows, sides.columns, true), ...sides };
+    return { weights: poolWeights(weights, sides.rows, sides.columns, true), ...sides };
   };
   return [side(0), side(1)];
 }
 
 /** The labels of both axes: one for each group of aligned tokens that is visible on both. */
-function alignedLabels(scene: Scene, states: [State, State], axes: [Axis, Axis]): [Label[], Label[]] {
+function alignedLabels(scene: Scene, states: [ViewState, ViewState], axes: [Axis, Axis]): [Label[], Label[]] {
   // alignments are stored from trace 0 to trace 1, whichever of them is shown first
   const swapped = states[0].trace > states[1].trace;
   const [one, two] = swapped ? [axes[1], axes[0]] : axes;

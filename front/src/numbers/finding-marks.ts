@@ -1,13 +1,13 @@
 /** Which rows and columns the open finding is about, counted in tokens. */
 import type { DrawingHeader } from "../scene-header";
 import type { Scene } from "../scene";
-import type { State } from "../state";
+import type { ViewState } from "../state";
 import type { Label } from "./labelled-map";
 
 const NOTHING: DrawingHeader = { view: "heads", site: null, head: null, rows: [], columns: [] };
 
 /** What the open finding marks, if the shown map is the one that it is about; else nothing. */
-export function openFindingDrawing(scene: Scene, state: State): DrawingHeader {
+export function openFindingDrawing(scene: Scene, state: ViewState): DrawingHeader {
   const finding = state.finding === null ? undefined : scene.header.findings?.[state.finding];
   const drawing = finding?.drawing;
   if (!finding || !drawing) return NOTHING;

@@ -6,8 +6,8 @@
 import { processingSentences, joinSentences, percent, siteSentence, type Sentence } from "../captions";
 import { zeros, type Matrix } from "../matrix";
 import { CannotDraw } from "../cannot-draw";
-import type { Scene, Site } from "../scene";
-import type { State } from "../state";
+import type { Scene, SceneSite } from "../scene";
+import type { ViewState } from "../state";
 import { labelAt, labelledMap, type Label, type LabelledMap } from "./labelled-map";
 
 // Where the reader sets no threshold, it is the first of these that leaves few enough lines.
@@ -17,7 +17,7 @@ const LINES_PER_TOKEN = 4; // more would hide one another
 const FEWEST = 12; // lines that a long text should have, if its weights allow it
 
 /** A line from label `start` of one column of tokens, `level`, to label `stop` of the next; `head` is null for the mean. */
-export interface Line {
+export interface FlowLine {
   level: number;
   start: number;
   stop: number;
@@ -28,26 +28,26 @@ export interface Line {
 /** Columns of tokens, the lines linesOfHeads them from weak to linesAbove, and how many weights above 0 there are in all. */
 export interface FlowNumbers {
   levels: Label[][];
-  lines: Line[];
+  lines: FlowLine[];
   threshold: number;
   count: number;
   caption: string;
 }
 
-export function flowNumbers(scene: Scene, state: State): FlowNumbers {
+export function flowNumbers(scene: Scene, state: ViewState): FlowNumbers {
   const site = scene.trace(state.trace).site(state.site);
   if (site.long) throw new CannotDraw("refuse.long");
   return state.span === "all" ? linesAcrossLayers(scene, state, site) : linesOfHeads(scene, state, site);
 }
 
 /** The heads whose lines are drawn: the chosen one, those that are switched on, or null for the mean over heads. */
-export function headsDrawn(site: Site, state: State): (number | null)[] {
+export function headsDrawn(site: SceneSite, state: ViewState): (number | null)[] {
   if (state.head !== null || state.span !== "layers") return [state.head];
   return state.heads ?? Array.from({ length: site.heads }, (_, head) => head);
 }
 
 /** Lines from queries to keys in one layer, for each head that is drawn. */
-function linesOfHeads(scene: Scene, state: State, site: Site): FlowNumbers {
+function linesOfHeads(scene: Scene, state: ViewState, site: SceneSite): FlowNumbers {
   const heads = headsDrawn(site, state);
   if (!heads.length) throw new CannotDraw("refuse.heads");
   const labelledMaps = heads.map((head) => labelledMap(scene, { ...state, head }));
@@ -71,7 +71,7 @@ function linesOfHeads(scene: Scene, state: State, site: Site): FlowNumbers {
  * `reached` is how much attention arrives at each token of a layer; it starts as 1 at the chosen token of the last layer,
  * and a line carries reached[from] * weight one layer down.
  */
-function linesAcrossLayers(scene: Scene, state: State, site: Site): FlowNumbers {
+function linesAcrossLayers(scene: Scene, state: ViewState, site: SceneSite): FlowNumbers {
   if (!site.rows.equals(site.columns)) throw new CannotDraw("refuse.across");
   const sites = scene.trace(state.trace).alike(site);
   const labelledMaps = [...sites].reverse().map((each) => labelledMap(scene, { ...state, site: each.name }));
@@ -112,7 +112,7 @@ function same(one: Label, two: Label): boolean {
 }
 
 /** The weights of the pinned row or column, all others zero; all weights if no token is pinned. */
-function pinnedWeights({ weights, rows, columns }: LabelledMap, state: State): Matrix {
+function pinnedWeights({ weights, rows, columns }: LabelledMap, state: ViewState): Matrix {
   if (state.place === null) return weights;
   const kept = zeros(weights.rows, weights.columns);
   const byRow = state.axis === "row";
@@ -125,7 +125,7 @@ function pinnedWeights({ weights, rows, columns }: LabelledMap, state: State): M
 }
 
 /** The smallest weight that is drawn: the reader's, or one that leaves a readable number of lines. */
-function chooseThreshold(weightMaps: Matrix[], state: State, tokens: number): number {
+function chooseThreshold(weightMaps: Matrix[], state: ViewState, tokens: number): number {
   if (state.threshold !== null) return Math.max(state.threshold, 1e-9);
   const counts = (least: number): number =>
     weightMaps.reduce((sum, map) => sum + countAbove(map, least), 0);
@@ -153,8 +153,8 @@ function countPositive(weightMaps: Matrix[]): number {
   return count;
 }
 
-function linesAbove(map: Matrix, threshold: number, level: number, head: number | null): Line[] {
-  const lines: Line[] = [];
+function linesAbove(map: Matrix, threshold: number, level: number, head: number | null): FlowLine[] {
+  const lines: FlowLine[] = [];
   const bound = Math.fround(threshold);
   for (let cell = 0; cell < map.data.length; cell++) {
     const weight = map.data[cell]!;
@@ -169,10 +169,10 @@ interface CaptionParts {
   threshold: number;
   count: number;
   sentences: Sentence[];
-  state: State;
+  state: ViewState;
 }
 
-function sortedLines(levels: Label[][], lines: Line[], { threshold, count, sentences, state }: CaptionParts): FlowNumbers {
+function sortedLines(levels: Label[][], lines: FlowLine[], { threshold, count, sentences, state }: CaptionParts): FlowNumbers {
   const values = { threshold: percent(threshold), shown: lines.length, all: count };
   const caption = joinSentences(state.language, [...sentences, ["caption.threshold", values]]);
   // strong lines are drawn last, over weak ones

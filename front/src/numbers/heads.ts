@@ -3,13 +3,13 @@
  * The same arithmetic as `regard.views.kinds.heads` in Python.
  */
 import { LEVELS } from "../decoding/map-blob";
-import type { Scene, Site } from "../scene";
-import type { State } from "../state";
+import type { Scene, SceneSite } from "../scene";
+import type { ViewState } from "../state";
 import { say } from "../text";
-import { shades } from "./heatmap";
+import { shadeWeights } from "./heatmap";
 
 export interface Thumbnail {
-  site: Site;
+  site: SceneSite;
   head: number;
   height: number;
   width: number;
@@ -21,7 +21,7 @@ export interface HeadsNumbers {
   caption: string;
 }
 
-export function headsNumbers(scene: Scene, state: State): HeadsNumbers {
+export function headsNumbers(scene: Scene, state: ViewState): HeadsNumbers {
   const rows = scene.trace(state.trace).sites.map((site) => {
     const levels = scene.thumbsLoaded(site);
     const [height, width] = site.header.thumbs.size;
@@ -29,7 +29,7 @@ export function headsNumbers(scene: Scene, state: State): HeadsNumbers {
       const part = levels.subarray(head * height * width, (head + 1) * height * width);
       const data = new Float32Array(part.length);
       for (let cell = 0; cell < part.length; cell++) data[cell] = LEVELS[part[cell]!]!;
-      const shadeOf = shades({ rows: height, columns: width, data }, state.scale);
+      const shadeOf = shadeWeights({ rows: height, columns: width, data }, state.scale);
       return { site, head, height, width, shades: shadeOf };
     });
   });

@@ -5,7 +5,7 @@
 import { processingSentences, joinSentences, siteSentence, scaleSentence } from "../captions";
 import { largest, type Matrix } from "../matrix";
 import type { Scene } from "../scene";
-import type { Scale, State } from "../state";
+import type { Scale, ViewState } from "../state";
 import { labelledMap, type Label } from "./labelled-map";
 
 const FAINTEST = 1e-5; // the weight at which the logarithmic scale begins
@@ -19,7 +19,7 @@ export interface HeatmapNumbers {
   caption: string;
 }
 
-export function heatmapNumbers(scene: Scene, state: State): HeatmapNumbers {
+export function heatmapNumbers(scene: Scene, state: ViewState): HeatmapNumbers {
   const site = scene.trace(state.trace).site(state.site);
   const shown = labelledMap(scene, state);
   const sentences = [
@@ -29,14 +29,14 @@ export function heatmapNumbers(scene: Scene, state: State): HeatmapNumbers {
   ];
   return {
     ...shown,
-    shades: shades(shown.weights, state.scale),
+    shades: shadeWeights(shown.weights, state.scale),
     cells: site.header.cells,
     caption: joinSentences(state.language, sentences),
   };
 }
 
 /** A shade from 0 to 1 for each weight: its share of the largest weight of the map or row, or its place on a log scale. */
-export function shades({ data, columns }: Matrix, scale: Scale): Float32Array {
+export function shadeWeights({ data, columns }: Matrix, scale: Scale): Float32Array {
   const result = new Float32Array(data.length);
   if (scale === "log") {
     for (let cell = 0; cell < data.length; cell++) result[cell] = logShade(data[cell]!);

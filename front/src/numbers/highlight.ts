@@ -5,9 +5,9 @@
 import { processingSentences, joinSentences, siteSentence, scaleSentence, type Sentence } from "../captions";
 import { largest, mean } from "../matrix";
 import { CannotDraw } from "../cannot-draw";
-import type { Scene, Site } from "../scene";
-import type { State } from "../state";
-import { shades } from "./heatmap";
+import type { Scene, SceneSite } from "../scene";
+import type { ViewState } from "../state";
+import { shadeWeights } from "./heatmap";
 import { labelAt, labelledMap, type LabelledMap } from "./labelled-map";
 
 const LISTED = 8; // most attended tokens that are listed
@@ -29,7 +29,7 @@ export interface HighlightNumbers {
   caption: string;
 }
 
-export function highlightNumbers(scene: Scene, state: State): HighlightNumbers {
+export function highlightNumbers(scene: Scene, state: ViewState): HighlightNumbers {
   const sceneTrace = scene.trace(state.trace);
   const site = sceneTrace.site(state.site);
   if (site.long) throw new CannotDraw("refuse.long");
@@ -37,7 +37,7 @@ export function highlightNumbers(scene: Scene, state: State): HighlightNumbers {
   const [weights, tokenSentence] = rowOrColumn(shown, state);
   const axis = state.axis === "row" ? site.columns : site.rows;
   const labels = state.axis === "row" ? shown.columns : shown.rows;
-  const shadeOf = shades({ rows: 1, columns: weights.length, data: weights }, state.scale);
+  const shadeOf = shadeWeights({ rows: 1, columns: weights.length, data: weights }, state.scale);
   const stream = sceneTrace.stream(axis);
   const words = labels.map(({ start, stop }, index): ShadedUnit => {
     const first = axis.places[start]!;
@@ -63,7 +63,7 @@ export function highlightNumbers(scene: Scene, state: State): HighlightNumbers {
 }
 
 /** The map of the head, of the layer, or of all layers that have the same rows and columns. */
-function mapAtDepth(scene: Scene, state: State, site: Site): LabelledMap {
+function mapAtDepth(scene: Scene, state: ViewState, site: SceneSite): LabelledMap {
   if (state.depth === "head") return labelledMap(scene, state);
   if (state.depth === "layer") return labelledMap(scene, { ...state, head: null });
   const alike = scene.trace(state.trace).alike(site);
@@ -72,7 +72,7 @@ function mapAtDepth(scene: Scene, state: State, site: Site): LabelledMap {
 }
 
 /** The weights of the pinned row or column, or the mean of all, and the sentence that names the pinned token. */
-function rowOrColumn(shown: LabelledMap, state: State): [Float32Array, Sentence] {
+function rowOrColumn(shown: LabelledMap, state: ViewState): [Float32Array, Sentence] {
   const { rows, columns, data } = shown.weights;
   const byRow = state.axis === "row";
   const cell = (place: number, index: number): number =>
@@ -94,7 +94,7 @@ function rowOrColumn(shown: LabelledMap, state: State): [Float32Array, Sentence]
   return [weights, [`caption.highlight.${state.axis}`, { token: across[place]!.text }]];
 }
 
-function depthSentence(scene: Scene, state: State, site: Site): Sentence {
+function depthSentence(scene: Scene, state: ViewState, site: SceneSite): Sentence {
   if (state.depth === "all") {
     return ["caption.all", { sites: scene.trace(state.trace).alike(site).length }];
   }

@@ -2,12 +2,12 @@
  * The map that a state selects, with groupLabels for its rows and columns: hidden tokens visible out, tokens grouped into words
  * or sentences on demand. The same arithmetic as `regard.views.labelled_map` in Python (FORMAT.md, section 8).
  */
-import { rowLabelSource } from "../captions";
+import { rowNaming } from "../captions";
 import { zeros, type Matrix } from "../matrix";
 import { CannotDraw } from "../cannot-draw";
-import type { Scene, Site, SceneTrace } from "../scene";
-import type { State, Unit } from "../state";
-import type { Axis, Stream } from "../token-streams";
+import type { Scene, SceneSite, SceneTrace } from "../scene";
+import type { ViewState, Unit } from "../state";
+import type { Axis, TokenStream } from "../token-streams";
 
 const LEAST_ROW_SUM = 1e-9; // a row whose visible weights sum to less stays zero: dividing by it would only show noise
 
@@ -25,7 +25,7 @@ export interface LabelledMap {
   columns: Label[];
 }
 
-export function labelledMap(scene: Scene, state: State): LabelledMap {
+export function labelledMap(scene: Scene, state: ViewState): LabelledMap {
   const sceneTrace = scene.trace(state.trace);
   const site = sceneTrace.site(state.site);
   const weights = scene.weights(site, state.head);
@@ -39,12 +39,12 @@ export function labelledMap(scene: Scene, state: State): LabelledMap {
   }
   const rows = rowLabels(sceneTrace, site, state);
   const columns = columnLabels(sceneTrace, site, state);
-  return { weights: groupWeights(weights, rows, columns, state.hide.length > 0), rows, columns };
+  return { weights: poolWeights(weights, rows, columns, state.hide.length > 0), rows, columns };
 }
 
 /** The labels of the rows: input or output tokens; special tokens are left out if they are hidden and also are columns. */
-export function rowLabels(sceneTrace: SceneTrace, site: Site, state: State): Label[] {
-  const axis = rowLabelSource(site, state) === "produced" ? site.produced! : site.rows;
+export function rowLabels(sceneTrace: SceneTrace, site: SceneSite, state: ViewState): Label[] {
+  const axis = rowNaming(site, state) === "produced" ? site.produced! : site.rows;
   const same = site.rows.stream === site.columns.stream;
   const hidden =
     same && state.hide.includes("special") ? specialIndices(sceneTrace, site.rows) : new Set<number>();
@@ -52,7 +52,7 @@ export function rowLabels(sceneTrace: SceneTrace, site: Site, state: State): Lab
 }
 
 /** The labels of the columns, without hidden tokens. */
-export function columnLabels(sceneTrace: SceneTrace, site: Site, state: State): Label[] {
+export function columnLabels(sceneTrace: SceneTrace, site: SceneSite, state: ViewState): Label[] {
   const axis = site.columns;
   const hidden = state.hide.includes("special") ? specialIndices(sceneTrace, axis) : new Set<number>();
   if (state.hide.includes("first")) {
@@ -64,7 +64,7 @@ export function columnLabels(sceneTrace: SceneTrace, site: Site, state: State): 
 }
 
 /** Weights summed over the columns of each label and averaged over its rows, so that rows still sum to one. */
-export function groupWeights(
+export function poolWeights(
   weights: Matrix,
   rows: Label[],
   columns: Label[],
@@ -106,7 +106,7 @@ function addRow(
 }
 
 /** Labels for the cells of a long axis, each with the text of its first token. */
-function cellLabels(stream: Stream, axis: Axis, side: number): Label[] {
+function cellLabels(stream: TokenStream, axis: Axis, side: number): Label[] {
   const result: Label[] = [];
   for (let start = 0; start < axis.length; start += side) {
     const stop = Math.min(start + side, axis.length);
@@ -116,7 +116,7 @@ function cellLabels(stream: Stream, axis: Axis, side: number): Label[] {
 }
 
 /** Labels that group neighbours of one unit (token, word or sentence); hidden rows or columns get none. */
-function groupLabels(stream: Stream, axis: Axis, unit: Unit, hidden: Set<number>): Label[] {
+function groupLabels(stream: TokenStream, axis: Axis, unit: Unit, hidden: Set<number>): Label[] {
   const units = stream.units(unit);
   const result: Label[] = [];
   let start = -1;
@@ -134,7 +134,7 @@ function groupLabels(stream: Stream, axis: Axis, unit: Unit, hidden: Set<number>
 }
 
 /** The label of rows or columns [start, stop); their places may be out of order, so its text spans all of them. */
-function labelOver(stream: Stream, axis: Axis, unit: Unit, start: number, stop: number): Label {
+function labelOver(stream: TokenStream, axis: Axis, unit: Unit, start: number, stop: number): Label {
   const places = axis.places.subarray(start, stop);
   let [low, high] = [places[0]!, places[0]!];
   for (const place of places) {

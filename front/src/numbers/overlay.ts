@@ -5,9 +5,9 @@
 import { joinSentences, percent, siteSentence, scaleSentence, type Sentence } from "../captions";
 import { largest, zeros, type Matrix } from "../matrix";
 import { CannotDraw } from "../cannot-draw";
-import type { Scene, Site, SceneTrace } from "../scene";
-import type { State } from "../state";
-import { shades } from "./heatmap";
+import type { Scene, SceneSite, SceneTrace } from "../scene";
+import type { ViewState } from "../state";
+import { shadeWeights } from "./heatmap";
 import { labelAt, rowLabels, type Label } from "./labelled-map";
 
 export interface OverlayNumbers {
@@ -19,7 +19,7 @@ export interface OverlayNumbers {
 }
 
 /** The weights of the pinned row over the image, or the mean of all rows; `elsewhere` is the weight outside the image. */
-export function overlayNumbers(scene: Scene, state: State): OverlayNumbers {
+export function overlayNumbers(scene: Scene, state: ViewState): OverlayNumbers {
   const sceneTrace = scene.trace(state.trace);
   const site = sceneTrace.site(state.site);
   const [[height, width], columns] = patchColumns(sceneTrace, site);
@@ -38,7 +38,7 @@ export function overlayNumbers(scene: Scene, state: State): OverlayNumbers {
     [index === null ? "caption.overlay.all" : "caption.overlay.row", values],
     scaleSentence(state, largest(onImage.data)),
   ];
-  const shadeOf = shades(onImage, state.scale === "row" ? "linear" : state.scale);
+  const shadeOf = shadeWeights(onImage, state.scale === "row" ? "linear" : state.scale);
   return { weights: onImage, shades: shadeOf, steps, elsewhere, caption: joinSentences(state.language, sentences) };
 }
 
@@ -51,7 +51,7 @@ function meanOfRows({ data, columns }: Matrix, start: number, stop: number): Flo
 }
 
 /** The rows and columns of the grid of patches, and the column of the map that each patch has. */
-export function patchColumns(sceneTrace: SceneTrace, site: Site): [[number, number], number[]] {
+export function patchColumns(sceneTrace: SceneTrace, site: SceneSite): [[number, number], number[]] {
   const stream = sceneTrace.stream(site.columns);
   if (stream.grid === null || site.long) throw new CannotDraw("refuse.image");
   const count = stream.grid[0] * stream.grid[1];

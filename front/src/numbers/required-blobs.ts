@@ -1,10 +1,10 @@
 /** The blobs of the maps that a state is drawn from: only these are decoded, so that the first picture comes at once. */
 import type { Scene } from "../scene";
-import type { State } from "../state";
-import { comparedPlace } from "./compare";
+import type { ViewState } from "../state";
+import { comparedMap } from "./compare";
 import { headsDrawn } from "./flow";
 
-export function requiredBlobs(scene: Scene, state: State): number[] {
+export function requiredBlobs(scene: Scene, state: ViewState): number[] {
   const sceneTrace = scene.trace(state.trace);
   const site = sceneTrace.site(state.site);
   switch (state.view) {
@@ -22,7 +22,7 @@ export function requiredBlobs(scene: Scene, state: State): number[] {
       }
       return sceneTrace.alike(site).flatMap((other) => scene.blobsOf(other, state.head));
     case "compare": {
-      const other = comparedPlace(scene, state);
+      const other = comparedMap(scene, state);
       const otherSite = scene.trace(other.trace).site(other.site);
       if (site.long || otherSite.long) return [];
       return [...scene.blobsOf(site, state.head), ...scene.blobsOf(otherSite, other.head)];

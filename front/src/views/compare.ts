@@ -7,7 +7,7 @@ import type { View, ViewProps } from "../view";
 import { MapPanel, positions, type HoveredCell } from "../map/panel";
 import { largest, type Matrix } from "../matrix";
 import { compareNumbers, type CompareNumbers } from "../numbers/compare";
-import { shades } from "../numbers/heatmap";
+import { shadeWeights } from "../numbers/heatmap";
 import { labelAt } from "../numbers/labelled-map";
 import { say } from "../text";
 import { axisLabels } from "./heatmap";
@@ -48,7 +48,7 @@ export class CompareView implements View {
     const most = Math.max(largest(first.data), largest(second.data));
     // one colour scale for both, or they could not be compared
     const common = (map: Matrix): Float32Array =>
-      scale === "linear" ? map.data.map((weight) => (most > 0 ? weight / most : 0)) : shades(map, scale);
+      scale === "linear" ? map.data.map((weight) => (most > 0 ? weight / most : 0)) : shadeWeights(map, scale);
     const largestDifference = minus.data.reduce((largest, weight) => Math.max(largest, Math.abs(weight)), 0);
     const signed = minus.data.map((weight) => (largestDifference > 0 ? 0.5 + weight / largestDifference / 2 : 0.5));
     this.fill(0, names[0], first, common(first), most);

@@ -4,7 +4,7 @@ import { h, resizeCanvas } from "../dom";
 import { truncate, FONT, isolated, visible, width } from "../token-text";
 import type { View, ViewProps } from "../view";
 import { tickStep } from "../numbers/heatmap";
-import { flowNumbers, type Line, type FlowNumbers } from "../numbers/flow";
+import { flowNumbers, type FlowLine, type FlowNumbers } from "../numbers/flow";
 import { say } from "../text";
 
 const FONT_SIZE = 13;
@@ -126,7 +126,7 @@ export class FlowView implements View {
     const context = resizeCanvas(this.canvas, this.wide, TOP + this.most * this.rowHigh + 8);
     const style = getComputedStyle(this.element);
     const ink = (name: string): string => style.getPropertyValue(name).trim();
-    const touches = (line: Line): boolean =>
+    const touches = (line: FlowLine): boolean =>
       !spot ||
       (line.level === spot.level && line.start === spot.index) ||
       (line.level + 1 === spot.level && line.stop === spot.index);
@@ -136,7 +136,7 @@ export class FlowView implements View {
     flow.levels.forEach((_, level) => this.drawLevel(context, level, ink));
   }
 
-  private drawLine(context: CanvasRenderingContext2D, line: Line, strength: number): void {
+  private drawLine(context: CanvasRenderingContext2D, line: FlowLine, strength: number): void {
     const { props, flow } = this;
     let from = this.place(line.level, line.start);
     let to = this.place(line.level + 1, line.stop);
@@ -263,7 +263,7 @@ export class FlowView implements View {
     this.props.tooltip.show(event, mine.length ? mine.slice(-6).reverse().map((line) => this.told(line)) : [label]);
   }
 
-  private told(line: Line): string {
+  private told(line: FlowLine): string {
     const { levels } = this.flow;
     const values = {
       row: visible(levels[line.level]![line.start]!.text),

@@ -1,10 +1,10 @@
 /** The overview: a small map for every head of every layer. */
-import { checkName } from "../captions";
+import { checkLabel } from "../captions";
 import { h } from "../dom";
 import { SIGNS } from "../findings";
 import type { View, ViewProps } from "../view";
 import { headsNumbers, type Thumbnail } from "../numbers/heads";
-import type { Site } from "../scene";
+import type { SceneSite } from "../scene";
 import { say } from "../text";
 import { ThumbnailCanvas } from "./thumbnail-canvas";
 
@@ -52,12 +52,12 @@ export class HeadsView implements View {
     ]);
   }
 
-  private tile(props: ViewProps, site: Site, thumb: Thumbnail): HTMLElement {
+  private tile(props: ViewProps, site: SceneSite, thumb: Thumbnail): HTMLElement {
     const { head } = thumb;
     const { state, language } = props;
     const number = site.number(head);
     const badges = site.badges(head);
-    const names = badges.map((each) => checkName(language, each));
+    const names = badges.map((each) => checkLabel(language, each));
     const label = [site.kind === "aggregate" ? site.name : say("caption.head", language, { site: site.name, head: number }), ...names];
     const here = site.name === (state.site ?? "") && head === state.head;
     const tags = badges.length ? h("span", { class: "badges" }, badges.map((each) => badge(props, site, head, each))) : null;
@@ -93,17 +93,17 @@ export class HeadsView implements View {
 }
 
 /** A badge at a head; that of a finding has the symbol and the colour of its severity. */
-function badge(props: ViewProps, site: Site, head: number, text: string): HTMLElement {
+function badge(props: ViewProps, site: SceneSite, head: number, text: string): HTMLElement {
   const found = props.scene.header.findings?.find(
     (each) => each.site === site.name && each.head === head && each.check === text,
   );
-  const called = checkName(props.language, text);
+  const called = checkLabel(props.language, text);
   if (!found) return h("bdi", {}, [called]);
   return h("bdi", { class: found.severity }, [`${SIGNS[found.severity]} ${called}`]);
 }
 
 /** Unpin the token when another site is opened, unless that has the same rows and columns. */
-export function unpinIfMoved(props: ViewProps, site: Site): { place?: null } {
+export function unpinIfMoved(props: ViewProps, site: SceneSite): { place?: null } {
   const now = props.scene.trace(props.state.trace).site(props.state.site);
   const same = now.rows.equals(site.rows) && now.columns.equals(site.columns);
   return same ? {} : { place: null };

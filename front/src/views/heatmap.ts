@@ -8,11 +8,11 @@ import type { Viewport, AxisLabels } from "../map/layout";
 import { MapPanel, positions, type HoveredCell, type Patch } from "../map/panel";
 import { ExactWindows } from "../map/exact-windows";
 import { largest as largestOf, type Matrix } from "../matrix";
-import { heatmapNumbers, shades, type HeatmapNumbers } from "../numbers/heatmap";
+import { heatmapNumbers, shadeWeights, type HeatmapNumbers } from "../numbers/heatmap";
 import { labelsCovering, openFindingDrawing } from "../numbers/finding-marks";
 import { labelAt, type Label } from "../numbers/labelled-map";
-import type { Site } from "../scene";
-import type { Axis, Stream } from "../token-streams";
+import type { SceneSite } from "../scene";
+import type { Axis, TokenStream } from "../token-streams";
 import { say } from "../text";
 import { topTokens } from "../top-tokens";
 
@@ -28,7 +28,7 @@ export function axisLabels(labels: Label[]): AxisLabels {
 }
 
 /** The labels of a long axis: every token, although weights are known only for cells of them. */
-function tokenAxisLabels(axis: Axis, stream: Stream): AxisLabels {
+function tokenAxisLabels(axis: Axis, stream: TokenStream): AxisLabels {
   return {
     count: axis.length,
     text: (index) => stream.texts[axis.places[index]!]!,
@@ -44,7 +44,7 @@ export class HeatmapView implements View {
   private readonly fetched = new ExactWindows();
   private props!: ViewProps;
   private grid!: HeatmapNumbers;
-  private site!: Site;
+  private site!: SceneSite;
   private sides!: { rows: AxisLabels; columns: AxisLabels };
 
   constructor() {
@@ -109,7 +109,7 @@ export class HeatmapView implements View {
     });
   }
 
-  private windows(): Site["header"]["windows"] {
+  private windows(): SceneSite["header"]["windows"] {
     return this.site.header.windows.filter(({ head }) => head === this.props.state.head);
   }
 
@@ -128,7 +128,7 @@ export class HeatmapView implements View {
     const fetched = this.fetched.of(state.trace, this.site.name, state.head);
     return [...fetched.map((each) => ({ ...each, framed: false })), ...chosen].map((each) => ({
       ...each,
-      shades: shades(each.weights, state.scale),
+      shades: shadeWeights(each.weights, state.scale),
     }));
   }
 

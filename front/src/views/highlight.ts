@@ -1,5 +1,5 @@
 /** The highlight view: the text, shaded by attention. A click on a token shows the attention of that token. */
-import { rowLabelSource, percent } from "../captions";
+import { rowNaming, percent } from "../captions";
 import { colourAt, css, isBright } from "../colours";
 import { h } from "../dom";
 import { runningText, visible } from "../token-text";
@@ -8,9 +8,9 @@ import type { View, ViewProps } from "../view";
 import { highlightNumbers, type HighlightNumbers } from "../numbers/highlight";
 import { openFindingDrawing } from "../numbers/finding-marks";
 import { columnLabels, rowLabels, type Label } from "../numbers/labelled-map";
-import type { Site } from "../scene";
+import type { SceneSite } from "../scene";
 import type { AxisName } from "../state";
-import type { Axis, Stream } from "../token-streams";
+import type { Axis, TokenStream } from "../token-streams";
 import { say } from "../text";
 import { topTokens } from "../top-tokens";
 
@@ -22,7 +22,7 @@ export class HighlightView implements View {
   show(props: ViewProps): string {
     const numbers = highlightNumbers(props.scene, props.state);
     const site = props.scene.trace(props.state.trace).site(props.state.site);
-    const single = site.rows.equals(site.columns) && rowLabelSource(site, props.state) === "read";
+    const single = site.rows.equals(site.columns) && rowNaming(site, props.state) === "read";
     const blocks = single
       ? [this.block(props, site, numbers, props.state.axis === "row" ? "column" : "row", true)]
       : [this.block(props, site, numbers, "row", false), this.block(props, site, numbers, "column", false)];
@@ -35,10 +35,10 @@ export class HighlightView implements View {
   }
 
   /** The text of the rows or of the columns; the one that receives the attention is shaded. */
-  private block(props: ViewProps, site: Site, numbers: HighlightNumbers, side: AxisName, single: boolean): HTMLElement {
+  private block(props: ViewProps, site: SceneSite, numbers: HighlightNumbers, side: AxisName, single: boolean): HTMLElement {
     const sceneTrace = props.scene.trace(props.state.trace);
     const { state } = props;
-    const labelAxis = rowLabelSource(site, state) === "produced" ? site.produced! : site.rows;
+    const labelAxis = rowNaming(site, state) === "produced" ? site.produced! : site.rows;
     const axis = side === "row" ? labelAxis : site.columns;
     const labels = side === "row" ? rowLabels(sceneTrace, site, state) : columnLabels(sceneTrace, site, state);
     const shaded = (state.axis === "row") === (side === "column");
@@ -58,17 +58,17 @@ export class HighlightView implements View {
   /** One token or word: shaded, pinned by a click, underlined if the open finding is about it. */
   private word(
     props: ViewProps,
-    { stream, axis, label, places }: { stream: Stream; axis: Axis; label: Label; places: number[] },
+    { stream, axis, label, places }: { stream: TokenStream; axis: Axis; label: Label; places: number[] },
     pins: AxisName,
     shade: { weight: number; shade: number } | null,
   ): HTMLElement {
     const { state } = props;
-    const textIn = stream.text(axis.places[label.start]!, axis.places[label.stop - 1]! + 1);
+    const findingText = stream.text(axis.places[label.start]!, axis.places[label.stop - 1]! + 1);
     const pinned = state.axis === pins && state.place !== null && label.start <= state.place && state.place < label.stop;
     const marked = places.some((place) => label.start <= place && place < label.stop);
     const classes = ["word", label.special && "special", pinned && "pinned", marked && "marked"].filter(Boolean).join(" ");
     const word = h("span", { class: classes, role: "button", tabindex: -1, "aria-pressed": String(pinned) }, [
-      runningText(textIn) || visible(label.text),
+      runningText(findingText) || visible(label.text),
     ]);
     const pin = (): void => props.change({ axis: pins, place: pinned ? null : label.start });
     word.addEventListener("click", pin);
