@@ -310,6 +310,8 @@ def story_rows(effort: Effort) -> Iterator[Row]:
 
 TABLES = {
     "translation": Table("Translating, Marian of 6 + 6 layers, float32", translation_rows, 4.0),
-    "light": Table("Translating, that Marian in int8 (transformers in float32)", light_rows, 2.0),
+    "light": Table(
+        "Translating, the same Marian in int8 (transformers in float32)", light_rows, 2.0
+    ),
     "story": Table("Continuing, Llama of the shape of stories15M, float32", story_rows, 0.7),
 }

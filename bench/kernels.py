@@ -164,7 +164,7 @@ TABLES = {
         4.0,
     ),
     "windows": Table(
-        "Weights computed again for a window of one head",
+        "Recomputed weights of a window of one head",
         lambda effort: window_rows(8192 if effort.quick else 32768),
         0.5,
     ),

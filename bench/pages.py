@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from bench.browsing import Browser, browser
+from bench.browser import Browser, browser
 from bench.measure import (
     OURS,
     Effort,
@@ -26,7 +26,7 @@ from bench.measure import (
     peak_memory,
     time_rows,
 )
-from bench.viewers import (
+from bench.other_viewers import (
     ATTNVIEW,
     BERTVIZ,
     CIRCUITSVIS,
@@ -37,7 +37,7 @@ from bench.viewers import (
     watched,
     weights_of,
 )
-from bench.viewers import minilm as minilm  # other tables measure with it too
+from bench.other_viewers import minilm as minilm  # other tables measure with it too
 from regard.storage import load_trace, save_trace
 from regard.types import Trace
 from regard.views import heads
@@ -239,7 +239,7 @@ def _bytes(path: Path) -> int:
 
 
 TABLES = {
-    "peers": Table("A page of every head, beside other viewers", page_rows, 10.0),
+    "peers": Table("A page with every head, against other viewers", page_rows, 10.0),
     "alone": Table("Pages of longer texts", alone_rows, 4.0),
     "browser": Table("Until the first picture, and hovering, in a browser", browser_rows, 8.0),
 }

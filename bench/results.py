@@ -13,14 +13,14 @@ from bench.measure import Effort, Row, Table, markdown
 RESULTS = Path(__file__).with_name("RESULTS.md")
 
 _PACKAGES = ("torch", "x-transformers", "local-attention", "keras")
-_HEAD = """# Ratios
+_HEAD = """# Benchmark results
 
-Made by `make bench`; each section can be measured again alone by the command under its title.
-Contenders run in turns in one process, and a time is the least of many; `median` is that of the
-ratios of the rounds. A ratio is ours over the peer's where the target is ≤, and the peer's over
-ours where it is ≥. Memory is what a contender adds at its peak in a fresh process. B = 1, 8 heads
-of width 64 (one head for the additive score), float32, no GPU. Contenders gave the same result
-before they were timed.
+Written by `make bench`; the command under each title measures that section again. The contenders
+run in turns in one process, and a time is the minimum of many rounds; `median` is the median of
+the ratios of single rounds. A ratio is ours / peer where the target is ≤, and peer / ours where
+it is ≥. Memory is what a contender adds at its peak in a fresh process. Unless a title says
+otherwise: batch 1, 8 heads of width 64 (one head for the additive score), float32, no GPU. Before
+they are timed, contenders are checked to give the same result.
 """
 
 

@@ -18,7 +18,7 @@ import torch
 
 import regard
 from bench.measure import Effort, Row, Table, Target
-from bench.viewers import minilm
+from bench.other_viewers import minilm
 from regard.measures.heads import head_numbers
 from regard.studies.survey.run import KINDS, TOKENS, survey
 from regard.tracing.statistics.corpus import Passes
@@ -129,5 +129,7 @@ def _anew(model: Any, tokenizer: Any, texts: Sequence[str], state: Path | None) 
 
 
 TABLES = {
-    "corpus": Table("A survey of 10,000 sentences, beside the forwards alone", survey_rows, 12.0)
+    "corpus": Table(
+        "A survey of 10,000 sentences, against the forward passes alone", survey_rows, 12.0
+    )
 }

@@ -262,8 +262,8 @@ def _resident() -> int:
 
 
 TABLES = {
-    "models": Table("A whole forward watched, default keep", model_rows, 6.0),
+    "models": Table("A watched forward pass, default `keep`", model_rows, 6.0),
     "lens": Table("How many plain forwards TorchLens takes for one", lens_rows, 1.0),
-    "generation": Table("`generate` watched", generation_rows, 1.5),
-    "trace": Table("A long trace: saved, opened, panned over", trace_rows, 6.0),
+    "generation": Table("`generate`, watched", generation_rows, 1.5),
+    "trace": Table("A long trace: save, open, pan", trace_rows, 6.0),
 }

@@ -36,6 +36,16 @@ ALLOWED = {
     "cli": f"text masks kernels types storage attention models training tracing loading measures "
     f"attribution studies diagnosis views tasks app {FOUNDATION}",
 }
+# What each part of a package (a module or sub-package) may import of the other parts.
+PARTS = {
+    "kernels": {
+        "layout": "",
+        "library": "layout",
+        "pair_sums": "layout library",
+        "observe": "layout library",
+        "decode": "layout library",
+    },
+}
 PACKAGES = sorted(
     path.stem
     for path in SOURCE.iterdir()
@@ -90,6 +100,25 @@ def test_a_package_imports_only_what_the_table_allows(name):
     existing = {module for module in modules if module in MODULES or package_of(module) == ""}
     allowed = {name, *ALLOWED[name].split()}
     assert not [each for each in sorted(existing - surface) if not is_allowed(each, allowed)]
+
+
+@pytest.mark.parametrize(
+    ("package", "part"), [(package, part) for package in PARTS for part in PARTS[package]]
+)
+def test_the_parts_of_a_package_import_in_one_direction(package, part):
+    place = SOURCE / package / part
+    files = place.rglob("*.py") if place.is_dir() else [place.with_suffix(".py")]
+    modules = {module for file in files for module in imported(ast.parse(file.read_text()))}
+    inside = {module for module in modules if module.startswith(f"regard.{package}.")}
+    allowed = {f"{package}.{name}" for name in (part, *PARTS[package][part].split())}
+    assert not [module for module in sorted(inside) if not is_allowed(module, allowed)]
+
+
+@pytest.mark.parametrize("package", PARTS)
+def test_every_part_of_a_package_has_its_place_in_the_table(package):
+    folder = SOURCE / package
+    paths = [path for path in folder.iterdir() if path.suffix == ".py" or any(path.glob("*.py"))]
+    assert {path.stem for path in paths} - {"__init__"} == {*PARTS[package]}
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(SOURCE)))

