@@ -36,8 +36,8 @@ def test_the_weight_of_tokens_for_a_translation_is_what_they_receive_from_all_ro
 
 
 def test_the_weight_of_tokens_for_a_class_is_that_of_a_special_first_token() -> None:
-    framed = tokenizer().framed("<s> $A </s>")
-    run = CleanRun.of(reader(head="classes", labels=5), framed, TEXT)
+    with_template = tokenizer().with_template("<s> $A </s>")
+    run = CleanRun.of(reader(head="classes", labels=5), with_template, TEXT)
     last = run.trace.maps[-1].weights()
     torch.testing.assert_close(last_layer_attention(run), last[:, 0].mean(0).double())
 

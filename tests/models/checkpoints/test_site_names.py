@@ -51,7 +51,7 @@ def test_the_sites_stay_when_the_model_is_saved_as_ours(name, tmp_path):
 def test_the_sites_stay_when_the_model_is_quantised(tmp_path):
     _, ours = converted("llama", tmp_path)
     sites = ["model.layers.0.self_attn", "model.layers.1.self_attn"]
-    assert captured_sites(ours.quantised(), inputs_of("llama", ours)) == sites
+    assert captured_sites(ours.to_int8(), inputs_of("llama", ours)) == sites
     light = Transformer.from_pretrained(tmp_path, precision="int8")
     assert captured_sites(light, inputs_of("llama", ours)) == sites
 

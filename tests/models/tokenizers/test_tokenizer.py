@@ -15,7 +15,7 @@ def tokenizer() -> Tokenizer:
 
 
 def fresh() -> Tokenizer:
-    return Tokenizer(tokenizer().backend_tokenizer, tokenizer().manner)
+    return Tokenizer(tokenizer().backend_tokenizer, tokenizer().special_tokens)
 
 
 def test_encode_gives_a_list_or_a_tensor_of_one_row():
@@ -127,11 +127,11 @@ def test_special_tokens_have_ids():
 
 
 def test_a_frame_puts_other_tokens_around_a_text():
-    framed = tokenizer().framed("<s> $A")
-    assert framed("I love").tokens() == ["<s>", "▁I", "▁love"]
+    with_template = tokenizer().with_template("<s> $A")
+    assert with_template("I love").tokens() == ["<s>", "▁I", "▁love"]
     assert tokenizer()("I love").tokens() == ["▁I", "▁love", "</s>"]
     with pytest.raises(InputError, match=r"a template holds \$A"):
-        tokenizer().framed("[CLS] $A")
+        tokenizer().with_template("[CLS] $A")
 
 
 def test_a_tokenizer_without_padding_says_how_to_get_it():

@@ -1,4 +1,4 @@
-"""The files of a checkpoint, read with care: a broken one is named, and none is ever executed."""
+"""Reading the files of a checkpoint: a broken one is named, and pickled code is never run."""
 
 import json
 import pickle
@@ -14,7 +14,7 @@ from regard.errors import FileError
 
 __all__ = ["CheckpointTensors", "read_json"]
 
-_AGAIN = "download or write it again"
+_ADVICE = "download or write it again"
 
 
 def read_json(file: Path) -> dict[str, Any]:
@@ -24,45 +24,45 @@ def read_json(file: Path) -> dict[str, Any]:
     try:
         data = json.loads(file.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise FileError(f"{file} is no whole JSON file ({error}); {_AGAIN}") from None
+        raise FileError(f"{file} is no whole JSON file ({error}); {_ADVICE}") from None
     if not isinstance(data, dict):
-        raise FileError(f"{file} should hold a JSON object, got {type(data).__name__}; {_AGAIN}")
+        raise FileError(f"{file} should hold a JSON object, got {type(data).__name__}; {_ADVICE}")
     return data
 
 
 class CheckpointTensors(Mapping[str, Tensor]):
-    """The tensors of a folder by name, each read when it is asked for."""
+    """The tensors of a folder by name, each read from its file on access."""
 
     def __init__(self, folder: Path) -> None:
-        self._places: dict[str, Any] = {}
-        for file in _files(folder):
-            opened = _opened(file)
+        self._files: dict[str, Any] = {}
+        for file in _weight_files(folder):
+            opened = _open(file)
             for name in opened.keys():  # noqa: SIM118  safe_open is no mapping
-                self._places[name] = (file, opened)
+                self._files[name] = (file, opened)
 
     def __getitem__(self, name: str) -> Tensor:
-        file, opened = self._places[name]
+        file, opened = self._files[name]
         try:
             tensor: Tensor = opened[name] if isinstance(opened, dict) else opened.get_tensor(name)
         except SafetensorError as error:
-            raise FileError(f"{file} is damaged at {name!r} ({error}); {_AGAIN}") from None
+            raise FileError(f"{file} is damaged at {name!r} ({error}); {_ADVICE}") from None
         return tensor
 
     def shape(self, name: str) -> tuple[int, ...]:
-        """The sizes of a tensor that is not read for it."""
-        _, opened = self._places[name]
+        """The shape of a tensor, without reading its data."""
+        _, opened = self._files[name]
         if isinstance(opened, dict):
             return tuple(opened[name].shape)
         return tuple(opened.get_slice(name).get_shape())
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._places)
+        return iter(self._files)
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._files)
 
 
-def _files(folder: Path) -> list[Path]:
+def _weight_files(folder: Path) -> list[Path]:
     """The files with weights: one, or those of an index; safetensors before pickles."""
     for whole in ("model.safetensors", "pytorch_model.bin"):
         index = folder / f"{whole}.index.json"
@@ -77,12 +77,14 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _shard(file: Path, index: Path) -> Path:
+    """A file that the index names; a FileError if it is missing or in another folder."""
     if file.parent != index.parent or not file.is_file():
         raise FileError(f"{index} names {file.name}, which is not there; download the rest")
     return file
 
 
-def _opened(file: Path) -> Any:
+def _open(file: Path) -> Any:
+    """The open safetensors file, or the tensors of a pickle that holds nothing else."""
     with file.open("rb") as start:
         if start.read(20).startswith(b"version https://git"):
             raise FileError(f"{file} is a pointer of Git LFS, not the weights; run git lfs pull")
@@ -91,7 +93,9 @@ def _opened(file: Path) -> Any:
         try:
             return safe_open(str(file), framework="pt")
         except SafetensorError as error:
-            raise FileError(f"{file} is cut short or damaged ({size}: {error}); {_AGAIN}") from None
+            raise FileError(
+                f"{file} is cut short or damaged ({size}: {error}); {_ADVICE}"
+            ) from None
     try:
         loaded = torch.load(file, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError:
@@ -99,7 +103,7 @@ def _opened(file: Path) -> Any:
             f"{file} holds more than tensors, which is not run; convert it to safetensors"
         ) from None
     except (RuntimeError, EOFError, ValueError, OSError) as error:
-        raise FileError(f"{file} is cut short or damaged ({size}: {error}); {_AGAIN}") from None
+        raise FileError(f"{file} is cut short or damaged ({size}: {error}); {_ADVICE}") from None
     if not isinstance(loaded, dict):
         raise FileError(f"{file} should hold tensors by name, got {type(loaded).__name__}")
     return {name: each for name, each in loaded.items() if isinstance(each, Tensor)}

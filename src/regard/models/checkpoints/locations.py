@@ -1,4 +1,4 @@
-"""Where a checkpoint lies: shipped with the package, in a folder, or on the hub."""
+"""Finding the folder of a checkpoint: shipped with the package, given, or on the hub."""
 
 import re
 from importlib.util import find_spec
@@ -11,8 +11,8 @@ __all__ = ["checkpoint_folder", "shipped_models"]
 ZOO = Path(__file__).parents[2] / "zoo"
 
 _REPOSITORY = re.compile(r"[\w.-]+(/[\w.-]+)?")
-_WANTED = ["*.json", "*.safetensors", "*.model", "*.spm", "vocab.txt", "merges.txt"]
-_OLDER = ["pytorch_model*.bin"]
+_FILES = ["*.json", "*.safetensors", "*.model", "*.spm", "vocab.txt", "merges.txt"]
+_PICKLED_WEIGHTS = ["pytorch_model*.bin"]
 
 
 def checkpoint_folder(name: str | Path) -> Path:
@@ -26,7 +26,7 @@ def checkpoint_folder(name: str | Path) -> Path:
         raise FileError(f"no folder {path}; expected a folder, a shipped name or a hub name")
     if (ZOO / str(name)).is_dir():
         return ZOO / str(name)
-    return _downloaded(str(name))
+    return _download(str(name))
 
 
 def shipped_models() -> tuple[str, ...]:
@@ -35,14 +35,16 @@ def shipped_models() -> tuple[str, ...]:
     return tuple(sorted(each.name for each in found if (each / "config.json").is_file()))
 
 
-def _shipped() -> str:
+def _list_shipped() -> str:
+    """The shipped models, for messages."""
     return f"shipped: {', '.join(shipped_models())}" if shipped_models() else "none is shipped"
 
 
-def _downloaded(name: str) -> Path:
+def _download(name: str) -> Path:
+    """The folder of a hub model in the local cache; pickled weights only if there are no others."""
     if find_spec("huggingface_hub") is None:
         raise FileError(
-            f"no folder and no shipped model {name!r} ({_shipped()}); to look on the hub: "
+            f"no folder and no shipped model {name!r} ({_list_shipped()}); to look on the hub: "
             "pip install huggingface_hub"
         )
     import huggingface_hub
@@ -52,10 +54,10 @@ def _downloaded(name: str) -> Path:
         return Path(huggingface_hub.snapshot_download(name, allow_patterns=patterns))
 
     try:
-        folder = fetch(_WANTED)
-        return folder if any(folder.glob("*.safetensors")) else fetch(_WANTED + _OLDER)
+        folder = fetch(_FILES)
+        return folder if any(folder.glob("*.safetensors")) else fetch(_FILES + _PICKLED_WEIGHTS)
     except (errors.RepositoryNotFoundError, errors.HFValidationError):
         reason = "the hub has none of that name (or it is private: log in first)"
     except (errors.LocalEntryNotFoundError, errors.OfflineModeIsEnabled, OSError):
         reason = "the hub cannot be reached and nothing of it was downloaded before"
-    raise FileError(f"no folder and no shipped model {name!r} ({_shipped()}), and {reason}")
+    raise FileError(f"no folder and no shipped model {name!r} ({_list_shipped()}), and {reason}")

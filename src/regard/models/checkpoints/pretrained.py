@@ -1,4 +1,4 @@
-"""What every model of the room can do: be saved to a folder, and be loaded from one."""
+"""Saving a model to a folder, and loading one from a folder, a shipped name or the hub."""
 
 import json
 from functools import partial
@@ -15,7 +15,11 @@ from regard.files import atomic_folder
 from regard.models.checkpoints.families import FAMILIES
 from regard.models.checkpoints.files import CheckpointTensors, read_json
 from regard.models.checkpoints.locations import checkpoint_folder
-from regard.models.checkpoints.parameter_mapping import Piece, fill, unfilled
+from regard.models.checkpoints.parameter_mapping import (
+    MappedTensor,
+    copy_parameters,
+    skip_initialisation,
+)
 from regard.models.checkpoints.registry import names, registered_class
 from regard.models.checkpoints.site_names import original_site_names
 from regard.models.config import Config
@@ -36,15 +40,15 @@ FILE_NAMES = (
     "tokenizer_config.json",
     "generation_config.json",
 )
-_TOKENIZERS = (
+_TOKENIZER_FILES = (
     "tokenizer.json", "source.spm", "tokenizer.model", "spiece.model", "sentencepiece.bpe.model",
     "merges.txt", "vocab.txt",
 )  # fmt: skip
-_IDS = ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id")
+_TOKEN_ID_KEYS = ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id")
 
 
 class Pretrained(nn.Module):
-    """A model with its configuration, its tokenizer (or None) and its way of generating.
+    """The base class of all models: a configuration, a tokenizer or None, generation settings.
 
     `site_names` are the module paths that a converted checkpoint had before, by the paths here:
     traces call its attention by them. Other models have none.
@@ -100,7 +104,7 @@ class Pretrained(nn.Module):
     def prepare_decoder_input_ids_from_labels(
         self, labels: Int[Tensor, "batch target"]
     ) -> Int[Tensor, "batch target"]:
-        """What a decoder reads while it is to write the labels: the start token, then they."""
+        """The decoder's input for these labels: they are shifted right, after the start token."""
         start = self.generation.decoder_start_token_id
         if start is None:
             raise InputError(
@@ -110,6 +114,7 @@ class Pretrained(nn.Module):
         return torch.cat([labels.new_full((len(labels), 1), start), labels[:, :-1]], dim=1)
 
     def _write(self, folder: Path) -> None:
+        """Write all files of the checkpoint into an existing folder."""
         config = {"class": type(self).__name__} | self.config.to_json()
         if self.site_names:
             config["site_names"] = self.site_names
@@ -134,13 +139,18 @@ def from_pretrained(
         raise InputError(f"expected a floating-point dtype, got {dtype}")
     folder = checkpoint_folder(name)
     config = read_json(folder / "config.json")
-    model = _own(folder, config, dtype) if "class" in config else _foreign(folder, config, dtype)
+    model = (
+        _load_own(folder, config, dtype)
+        if "class" in config
+        else _load_converted(folder, config, dtype)
+    )
     model.tokenizer = _tokenizer(folder)
     model.generation = _generation(folder, config)
-    return _lightened(model.eval(), name) if precision == "int8" else model.eval()
+    return _quantise(model.eval(), name) if precision == "int8" else model.eval()
 
 
-def _lightened(model: Any, name: str | Path) -> Any:
+def _quantise(model: Any, name: str | Path) -> Any:
+    """The 8-bit form of a model; an InputError for classes that have none."""
     if not hasattr(model, "to_int8"):
         raise InputError(
             f"{name} holds a {type(model).__name__}; only a Transformer has an int8 form, "
@@ -149,18 +159,22 @@ def _lightened(model: Any, name: str | Path) -> Any:
     return model.to_int8()
 
 
-def _own(folder: Path, config: dict[str, Any], dtype: torch.dtype) -> Any:
+def _load_own(folder: Path, config: dict[str, Any], dtype: torch.dtype) -> Any:
+    """The model of a folder that `save_pretrained` wrote."""
     kind = registered_class(str(config.pop("class")))
     site_names = config.pop("site_names", {})
-    with unfilled():
+    with skip_initialisation():
         model = kind(kind.config_class.from_json(config)).to(dtype)
     model.site_names = site_names
     weights = CheckpointTensors(folder)
-    fill(model, (Piece(n, n, partial(weights.__getitem__, n)) for n in weights), folder)
+    copy_parameters(
+        model, (MappedTensor(n, n, partial(weights.__getitem__, n)) for n in weights), folder
+    )
     return model
 
 
-def _foreign(folder: Path, config: dict[str, Any], dtype: torch.dtype) -> Any:
+def _load_converted(folder: Path, config: dict[str, Any], dtype: torch.dtype) -> Any:
+    """A Transformer with the weights of a Hugging Face checkpoint."""
     kind = str(config.get("model_type", ""))
     if kind not in FAMILIES:
         raise UnknownNameError(
@@ -168,33 +182,33 @@ def _foreign(folder: Path, config: dict[str, Any], dtype: torch.dtype) -> Any:
         )
     family, weights = FAMILIES[kind], CheckpointTensors(folder)
     ours = family.config(folder, config, weights)
-    with unfilled():
+    with skip_initialisation():
         model = registered_class("Transformer")(ours).to(dtype)
     model.site_names = original_site_names(model, ours, family)
-    fill(model, family.pieces(weights, ours), folder, family.theirs)
+    copy_parameters(model, family.mapped_tensors(weights, ours), folder, family.file_name)
     return model
 
 
 def _tokenizer(folder: Path) -> Tokenizer | None:
-    """That of the folder, None if there is none."""
-    there = any((folder / name).is_file() for name in _TOKENIZERS)
+    """The tokenizer of the folder, None if there is none."""
+    there = any((folder / name).is_file() for name in _TOKENIZER_FILES)
     return Tokenizer.load(folder) if there else None
 
 
 def _generation(folder: Path, config: dict[str, Any]) -> GenerationSettings:
-    """Those of generation_config.json; ids that it does not tell, or all, are in config.json."""
+    """The settings of generation_config.json; missing ids, or all settings, from config.json."""
     file = folder / "generation_config.json"
     if not file.is_file():
         return GenerationSettings.from_json(json.dumps(config))
-    ids = {key: config[key] for key in _IDS if config.get(key) is not None}
+    ids = {key: config[key] for key in _TOKEN_ID_KEYS if config.get(key) is not None}
     return GenerationSettings.from_json(json.dumps(ids | read_json(file)))
 
 
 def _tensors(model: nn.Module) -> dict[str, Tensor]:
-    """What is to be stored by name, a shared one once."""
+    """The tensors to store by name; a shared parameter is stored once."""
     names: dict[int, str] = {}
-    for name, each in model.state_dict(keep_vars=True).items():
-        names.setdefault(id(each), name)
+    for name, tensor in model.state_dict(keep_vars=True).items():
+        names.setdefault(id(tensor), name)
     stored = model.state_dict()
     whole = torch.contiguous_format
     return {name: stored[name].clone(memory_format=whole) for name in names.values()}

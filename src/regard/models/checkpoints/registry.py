@@ -1,4 +1,4 @@
-"""Which classes a checkpoint can name in its config.json."""
+"""The model classes that a config.json can name."""
 
 from typing import Any, TypeVar
 
@@ -27,5 +27,5 @@ def registered_class(name: str) -> Any:
 
 
 def names() -> list[str]:
-    """The registered classes."""
+    """The names of the registered classes."""
     return sorted(_CLASSES)

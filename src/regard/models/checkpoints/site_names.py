@@ -23,6 +23,6 @@ def original_site_names(
     names = {}
     for path, module in model.named_modules():
         if isinstance(module, MultiHeadAttention):
-            query_weight = family.theirs(f"{path}.w_q.weight")
+            query_weight = family.file_name(f"{path}.w_q.weight")
             names[path] = prefix + family.module_path(query_weight.rsplit(".", 2)[0])
     return names

@@ -1,4 +1,4 @@
-"""Texts through the tokenizers library: encoded, cut where they are too long, and laid out."""
+"""Encoding texts with the tokenizers library: options, truncation, and the batch as a result."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -48,8 +48,8 @@ class BatchEncoding(dict[str, Any]):
         return list(self.encodings[index].sequence_ids)
 
 
-def stacked(rows: list[Any], kind: str | None) -> Any:
-    """Rows of one length as one tensor ("pt") or array ("np"); as they are without a kind."""
+def as_tensor(rows: list[Any], kind: str | None) -> Any:
+    """Rows of the same length as one tensor ("pt") or array ("np"), or as they are (None)."""
     if kind is None:
         return rows
     if len({len(row) for row in rows}) > 1:
@@ -66,7 +66,7 @@ _TRUNCATION = (False, True, "longest_first", "only_first", "only_second", "do_no
 
 @dataclass(frozen=True)
 class Options:
-    """The keywords of a call, named as Hugging Face names them."""
+    """The keyword arguments of a tokenizer's call, with the names of Hugging Face."""
 
     return_tensors: Literal["pt", "np"] | None = None
     padding: bool | str = False
@@ -82,16 +82,16 @@ class Options:
 
     @property
     def truncates(self) -> bool:
-        """Whether texts that are too long are cut."""
+        """True if texts that are too long are truncated."""
         return self.truncation not in (False, "do_not_truncate")
 
     @property
     def pads(self) -> bool:
-        """Whether short texts are filled up."""
+        """True if short texts are padded."""
         return self.padding not in (False, "do_not_pad")
 
     def width(self, longest: int) -> int:
-        """How many tokens each padded text has."""
+        """The number of tokens of each padded text."""
         width = longest
         if self.padding == "max_length":
             if self.max_length is None:
@@ -102,12 +102,12 @@ class Options:
 
     @property
     def strategy(self) -> str:
-        """Which of a text and its pair is cut."""
+        """The truncation strategy: which of a text and its pair is truncated."""
         return self.truncation if isinstance(self.truncation, str) else "longest_first"
 
 
-def options_of(given: dict[str, Any]) -> Options:
-    """The keywords as a value; an unknown one is refused with the nearest."""
+def check_options(given: dict[str, Any]) -> Options:
+    """The keyword arguments as Options; an UnknownNameError for an unknown one."""
     known = [field.name for field in fields(Options)]
     for name in given:
         if name not in known:
@@ -125,10 +125,10 @@ def options_of(given: dict[str, Any]) -> Options:
 
 Encodings = list[tokenizers.Encoding]
 
-_cutting = Lock()
+_truncation_lock = Lock()
 
 
-def encoded(
+def encode_texts(
     backend: tokenizers.Tokenizer,
     firsts: list[Any],
     seconds: list[Any] | None,
@@ -140,19 +140,21 @@ def encoded(
         raise InputError(f"expected a pair for each text, got {len(firsts)} and {len(seconds)}")
     texts = firsts if seconds is None else list(zip(firsts, seconds, strict=True))
     if not options.truncates:
-        return _run(backend, texts, options)
+        return _encode_batch(backend, texts, options)
     if limit is None:
         raise InputError("truncation=True needs max_length: this tokenizer has no limit")
-    with _cutting:  # the library keeps the limit in the tokenizer
+    with _truncation_lock:  # the library stores the limit in the tokenizer, which threads share
         try:
             backend.enable_truncation(limit, strategy=options.strategy)
-            return _run(backend, texts, options)
+            return _encode_batch(backend, texts, options)
         finally:
             backend.no_truncation()
 
 
-def parts_of(encodings: Encodings, options: Options, *, paired: bool) -> dict[str, list[Any]]:
-    """What was asked of the encodings, by the names that models know."""
+def encoding_fields(
+    encodings: Encodings, options: Options, *, paired: bool
+) -> dict[str, list[Any]]:
+    """The fields of the encodings that the options ask for, by the names that models use."""
     asked = {
         "input_ids": (True, "ids"),
         "token_type_ids": (
@@ -170,7 +172,8 @@ def parts_of(encodings: Encodings, options: Options, *, paired: bool) -> dict[st
     }
 
 
-def _run(backend: tokenizers.Tokenizer, texts: list[Any], options: Options) -> Encodings:
+def _encode_batch(backend: tokenizers.Tokenizer, texts: list[Any], options: Options) -> Encodings:
+    """The encodings of a batch; the library's errors become InputErrors."""
     split, special = options.is_split_into_words, options.add_special_tokens
     try:
         return backend.encode_batch(texts, is_pretokenized=split, add_special_tokens=special)

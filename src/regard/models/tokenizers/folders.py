@@ -10,7 +10,7 @@ import tokenizers
 from regard.errors import FileError
 from regard.models.tokenizers.sentencepiece import HIDDEN, marian_backend, piece_backend
 
-__all__ = ["HIDDEN", "Manner", "Parts", "read_folder"]
+__all__ = ["HIDDEN", "SpecialTokens", "TokenizerParts", "read_folder"]
 
 _ROLE_NAMES = {
     "bos_token": ("<s>", "<|begin_of_text|>", "<|endoftext|>", "<bos>"),
@@ -21,12 +21,12 @@ _ROLE_NAMES = {
     "cls_token": ("[CLS]",),
     "mask_token": ("[MASK]", "<mask>"),
 }
-_ENDLESS = 1 << 40  # a config that means "no limit" writes a larger number
+_NO_LIMIT = 1 << 40  # a config that means "no limit" writes a larger number
 
 
 @dataclass(frozen=True)
-class Manner:
-    """Which tokens are special for what, the side of padding, the longest text."""
+class SpecialTokens:
+    """The special tokens by role, the padding side, and the maximum length of a text."""
 
     ROLES: ClassVar[tuple[str, ...]] = tuple(_ROLE_NAMES)
     tokens: dict[str, str] = field(default_factory=dict)
@@ -34,8 +34,8 @@ class Manner:
     max_length: int | None = None
 
     @classmethod
-    def guessed(cls, backend: tokenizers.Tokenizer) -> "Manner":
-        """By the names that special tokens usually have."""
+    def from_usual_names(cls, backend: tokenizers.Tokenizer) -> "SpecialTokens":
+        """The special tokens of a tokenizer, recognised by the names that they usually have."""
         added = backend.get_added_tokens_decoder().values()
         special = [token.content for token in added if token.special]
         found = {}
@@ -46,21 +46,21 @@ class Manner:
         return cls(found)
 
     @classmethod
-    def of(cls, config: dict[str, Any], backend: tokenizers.Tokenizer) -> "Manner":
-        """By a config in Hugging Face's form; a token that the vocabulary has not is left out."""
+    def of(cls, config: dict[str, Any], backend: tokenizers.Tokenizer) -> "SpecialTokens":
+        """The special tokens of a tokenizer_config.json that the vocabulary has."""
         named = {role: _content(config.get(role)) for role in cls.ROLES}
         known = {
             role: name
             for role, name in named.items()
             if name and backend.token_to_id(name) is not None
         }
-        limit = int(config.get("model_max_length") or _ENDLESS)
-        tokens = known or cls.guessed(backend).tokens
+        limit = int(config.get("model_max_length") or _NO_LIMIT)
+        tokens = known or cls.from_usual_names(backend).tokens
         side = config.get("padding_side", "right")
-        return cls(tokens, side, None if limit >= _ENDLESS else limit)
+        return cls(tokens, side, None if limit >= _NO_LIMIT else limit)
 
     def to_json(self) -> dict[str, Any]:
-        """The config in Hugging Face's form."""
+        """The content of a tokenizer_config.json."""
         config: dict[str, Any] = {"tokenizer_class": "PreTrainedTokenizerFast", **self.tokens}
         config["padding_side"] = self.padding_side
         if self.max_length is not None:
@@ -68,14 +68,14 @@ class Manner:
         return config
 
 
-class Parts(NamedTuple):
-    """What a Tokenizer is made of."""
+class TokenizerParts(NamedTuple):
+    """What a Tokenizer is built from."""
 
     backend: tokenizers.Tokenizer
-    manner: Manner
+    special_tokens: SpecialTokens
 
 
-def read_folder(folder: Path) -> Parts | tuple[Parts, Parts]:
+def read_folder(folder: Path) -> TokenizerParts | tuple[TokenizerParts, TokenizerParts]:
     """The parts of the folder's tokenizer, of source and target where they differ."""
     if not folder.is_dir():
         raise FileError(f"no folder {folder}; expected one with a tokenizer.json")
@@ -86,11 +86,13 @@ def read_folder(folder: Path) -> Parts | tuple[Parts, Parts]:
             return source
         target = _file_backend(folder / "target_tokenizer.json")
         return source, _parts(target, config.get("target", config))
-    return _foreign(folder, config)
+    return _read_older_layout(folder, config)
 
 
-def _foreign(folder: Path, config: dict[str, Any]) -> Parts | tuple[Parts, Parts]:
-    """Older layouts, converted as they are read."""
+def _read_older_layout(
+    folder: Path, config: dict[str, Any]
+) -> TokenizerParts | tuple[TokenizerParts, TokenizerParts]:
+    """The tokenizer of an older layout, converted while it is read."""
     if (folder / "source.spm").exists() and (folder / "target.spm").exists():
         shared = _json(folder / "vocab.json")
         written = _json(folder / "target_vocab.json") or shared
@@ -112,6 +114,7 @@ def _foreign(folder: Path, config: dict[str, Any]) -> Parts | tuple[Parts, Parts
 
 
 def _gpt2_backend(folder: Path) -> tokenizers.Tokenizer:
+    """A byte-level BPE from vocab.json and merges.txt."""
     model = tokenizers.models.BPE.from_file(str(folder / "vocab.json"), str(folder / "merges.txt"))
     backend = tokenizers.Tokenizer(model)
     backend.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -122,6 +125,7 @@ def _gpt2_backend(folder: Path) -> tokenizers.Tokenizer:
 
 
 def _bert_backend(folder: Path, *, lower: bool) -> tokenizers.Tokenizer:
+    """A WordPiece tokenizer from vocab.txt."""
     model = tokenizers.models.WordPiece.from_file(str(folder / "vocab.txt"), unk_token="[UNK]")  # noqa: S106
     backend = tokenizers.Tokenizer(model)
     backend.normalizer = tokenizers.normalizers.BertNormalizer(lowercase=lower)
@@ -135,14 +139,15 @@ def _bert_backend(folder: Path, *, lower: bool) -> tokenizers.Tokenizer:
     return backend
 
 
-def _parts(backend: tokenizers.Tokenizer, config: dict[str, Any]) -> Parts:
-    # a call says itself how to pad and cut: what a file remembers of it would come on top
+def _parts(backend: tokenizers.Tokenizer, config: dict[str, Any]) -> TokenizerParts:
+    # Each call says how to pad and truncate; a setting stored in the file would come on top of it.
     backend.no_padding()
     backend.no_truncation()
-    return Parts(backend, Manner.of(config, backend))
+    return TokenizerParts(backend, SpecialTokens.of(config, backend))
 
 
 def _file_backend(file: Path) -> tokenizers.Tokenizer:
+    """The tokenizer of a tokenizer.json."""
     try:
         return tokenizers.Tokenizer.from_file(str(file))
     except Exception as error:  # the library raises bare Exceptions
@@ -150,6 +155,7 @@ def _file_backend(file: Path) -> tokenizers.Tokenizer:
 
 
 def _json(file: Path) -> dict[str, Any]:
+    """The object of a JSON file, empty if there is no file."""
     if not file.exists():
         return {}
     try:
@@ -160,7 +166,7 @@ def _json(file: Path) -> dict[str, Any]:
 
 
 def _content(token: Any) -> str | None:
-    """A token is written as itself or as a description that has it as its content."""
+    """The text of a token, which a config gives as a string or as an object with "content"."""
     if isinstance(token, dict):
         token = token.get("content")
     return token if isinstance(token, str) else None

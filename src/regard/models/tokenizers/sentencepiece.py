@@ -1,4 +1,4 @@
-"""SentencePiece models read without its library: a small protobuf of pieces with scores."""
+"""Reading SentencePiece models without its library: a protobuf of pieces with scores."""
 
 import re
 import struct
@@ -12,7 +12,7 @@ from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, pro
 
 from regard.errors import FileError
 
-HIDDEN = "\ufdd0"  # before a piece that the other side alone writes: no text holds this character
+HIDDEN = "\ufdd0"  # marks a piece that only the other side uses: no text contains this character
 
 _UNKNOWN_PENALTY = 10.0  # of SentencePiece: an unknown character is this much worse than the worst
 _NORMAL, _UNKNOWN, _CONTROL, _USER, _UNUSED, _BYTE = 1, 2, 3, 4, 5, 6
@@ -21,7 +21,7 @@ _UNIGRAM, _BPE = 1, 2
 
 @dataclass
 class Pieces:
-    """What a SentencePiece model holds."""
+    """The content of a SentencePiece model."""
 
     pieces: list[tuple[str, float, int]] = field(default_factory=list)  # piece, score, type
     model_type: int = _UNIGRAM
@@ -83,7 +83,7 @@ def marian_backend(file: Path, vocabulary: Mapping[str, int]) -> tokenizers.Toke
         for piece in ordered
     ]
     backend = tokenizers.Tokenizer(models.Unigram(rows, vocabulary["<unk>"], False))
-    _dress(backend, found)
+    _set_text_processing(backend, found)
     backend.add_special_tokens([tokenizers.AddedToken(each) for each in special])
     backend.post_processor = processors.TemplateProcessing(
         single="$A </s>", pair="$A $B </s>", special_tokens=[("</s>", vocabulary["</s>"])]
@@ -114,13 +114,13 @@ def piece_backend(file: Path) -> tokenizers.Tokenizer:
     else:
         raise FileError(f"{file} is a SentencePiece model of words; expected unigram or BPE")
     backend = tokenizers.Tokenizer(model)
-    _dress(backend, found)
+    _set_text_processing(backend, found)
     backend.add_special_tokens(found.named(_CONTROL, _UNKNOWN))
     return backend
 
 
 def _merges(found: Pieces) -> list[tuple[str, str]]:
-    """Every way to join two pieces into a third, the third's rank first, as BPE would do."""
+    """Every way to join two pieces into a third, ordered by the rank of the third."""
     rank = {p: i for i, (p, _, kind) in enumerate(found.pieces) if kind in (_NORMAL, _USER)}
     order = sorted(rank, key=lambda p: (-found.pieces[rank[p]][1], rank[p]))
     merges = []
@@ -131,8 +131,8 @@ def _merges(found: Pieces) -> list[tuple[str, str]]:
     return merges
 
 
-def _dress(backend: tokenizers.Tokenizer, found: Pieces) -> None:
-    """SentencePiece's normalizer, its ▁ for the space, and the way back."""
+def _set_text_processing(backend: tokenizers.Tokenizer, found: Pieces) -> None:
+    """Set SentencePiece's normalizer, its ▁ for the space, and the decoder that reverses both."""
     steps: list[Any] = [normalizers.Precompiled(found.charsmap)] if found.charsmap else []
     if found.trims:
         steps += [normalizers.Strip(), normalizers.Replace(Regex(" {2,}"), " ")]

@@ -1,4 +1,4 @@
-"""Text to ids and back: the protocol of a Hugging Face fast tokenizer, and no other."""
+"""The tokenizer: text to ids and back, with the interface of a Hugging Face fast tokenizer."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -12,20 +12,26 @@ from regard.errors import InputError
 from regard.models.tokenizers.encoding import (
     BatchEncoding,
     Options,
-    encoded,
-    options_of,
-    parts_of,
-    stacked,
+    as_tensor,
+    check_options,
+    encode_texts,
+    encoding_fields,
 )
-from regard.models.tokenizers.folders import HIDDEN, Manner, Parts, read_folder
-from regard.models.tokenizers.training import Chinese, Kind, Plan, mark, train_backend
+from regard.models.tokenizers.folders import HIDDEN, SpecialTokens, TokenizerParts, read_folder
+from regard.models.tokenizers.training import (
+    Chinese,
+    Kind,
+    VocabularyOptions,
+    set_template,
+    train_backend,
+)
 
 Ids = int | Sequence[int] | Tensor
 Texts = str | Sequence[str] | Sequence[Sequence[str]]
 
 
 class Tokenizer:
-    """Turns texts into ids and ids into texts; answers like a Hugging Face fast tokenizer.
+    """Turns text into ids and ids into text, with the methods of a Hugging Face fast tokenizer.
 
     >>> from regard.models.tokenizers import Tokenizer
     >>> tokenizer = Tokenizer.train(["I love you.", "我爱你。"] * 9, "character")
@@ -49,13 +55,17 @@ class Tokenizer:
     cls_token_id: int | None
     mask_token_id: int | None
 
-    def __init__(self, backend: tokenizers.Tokenizer, manner: Manner | None = None) -> None:
-        manner = Manner.guessed(backend) if manner is None else manner
+    def __init__(
+        self, backend: tokenizers.Tokenizer, special_tokens: SpecialTokens | None = None
+    ) -> None:
+        special_tokens = (
+            SpecialTokens.from_usual_names(backend) if special_tokens is None else special_tokens
+        )
         self.backend_tokenizer = backend
-        for role, token in manner.tokens.items():
+        for role, token in special_tokens.tokens.items():
             setattr(self, role, token)
-        self.padding_side = manner.padding_side
-        self.model_max_length = manner.max_length
+        self.padding_side = special_tokens.padding_side
+        self.model_max_length = special_tokens.max_length
 
     @classmethod
     def train(
@@ -69,21 +79,21 @@ class Tokenizer:
         lower: bool = False,
         alphabet: int | None = None,
     ) -> "Tokenizer":
-        """A tokenizer that learnt its vocabulary from a corpus.
+        """A tokenizer with a vocabulary learnt from lines of text.
 
         `punctuation` makes each mark a token of its own, chinese="character" each Chinese
         character; `alphabet` keeps the most frequent characters only. "byte-bpe", "bpe",
-        "unigram" and "character" give back every text, spelling what they do not know in bytes
-        (where ▁ stands for the space, a ▁ in the text comes back as one); "word" knows the
-        words that it has met. `lower` gives back lower case.
+        "unigram" and "character" decode to exactly the text that was encoded, because unknown
+        characters become bytes (except that a ▁ in the text becomes a space where ▁ stands for
+        it); "word" knows only the words of the corpus. `lower` makes all text lower case.
         """
-        plan = Plan(kind, vocab_size, punctuation, chinese, lower, alphabet)
+        plan = VocabularyOptions(kind, vocab_size, punctuation, chinese, lower, alphabet)
         return Tokenizer(train_backend(lines, plan))
 
     def without_eos(self) -> "Tokenizer":
-        """The same vocabulary for texts that a model goes on with: <s> before, no end behind.
+        """The same vocabulary for texts that a model continues: with <s> before them and no </s>.
 
-        What `train` gives is for texts that are whole, such as those that are translated.
+        A tokenizer of `train` is for complete texts, such as sentences to translate.
 
         >>> from regard.models import Tokenizer
         >>> tokenizer = Tokenizer.train(["to be"], "byte-bpe", 270).without_eos()
@@ -91,40 +101,40 @@ class Tokenizer:
         ['<s>', 'to']
         """
         backend = tokenizers.Tokenizer.from_str(self.backend_tokenizer.to_str())
-        mark(backend, "<s> $A")
-        return Tokenizer(backend, self.manner)
+        set_template(backend, "<s> $A")
+        return Tokenizer(backend, self.special_tokens)
 
     @classmethod
     def load(cls, folder: str | Path) -> "Tokenizer":
-        """The tokenizer of a folder; a TokenizerPair where source and target have one each."""
+        """The tokenizer of a folder; a TokenizerPair if source and target have one each."""
         found = read_folder(Path(folder))
-        if isinstance(found, Parts):
+        if isinstance(found, TokenizerParts):
             return Tokenizer(*found)
         return TokenizerPair(*(Tokenizer(*parts) for parts in found))
 
     def save(self, folder: str | Path) -> None:
-        """Write tokenizer.json, and in tokenizer_config.json which tokens are special for what."""
+        """Write tokenizer.json, and tokenizer_config.json with the special tokens."""
         place = Path(folder)
         place.mkdir(parents=True, exist_ok=True)
         self.backend_tokenizer.save(str(place / "tokenizer.json"))
-        _write(place / "tokenizer_config.json", self.manner.to_json())
+        _write(place / "tokenizer_config.json", self.special_tokens.to_json())
 
     @property
     def source(self) -> "Tokenizer":
-        """The tokenizer of what is read."""
+        """The tokenizer of the source text."""
         return self
 
     @property
     def target(self) -> "Tokenizer":
-        """The tokenizer of what is written."""
+        """The tokenizer of the target text."""
         return self
 
     @property
-    def manner(self) -> Manner:
-        """Special tokens, side of padding and longest text."""
-        return Manner(self.special_tokens_map, self.padding_side, self.model_max_length)
+    def special_tokens(self) -> SpecialTokens:
+        """The special tokens, the padding side and the maximum length as one value."""
+        return SpecialTokens(self.special_tokens_map, self.padding_side, self.model_max_length)
 
-    def framed(self, template: str) -> "Tokenizer":
+    def with_template(self, template: str) -> "Tokenizer":
         """This tokenizer with other special tokens around a text, such as "<s> $A </s>"."""
         backend = tokenizers.Tokenizer.from_str(self.backend_tokenizer.to_str())
         names = [part for part in template.split() if not part.startswith("$")]
@@ -136,7 +146,7 @@ class Tokenizer:
         backend.post_processor = tokenizers.processors.TemplateProcessing(
             single=template, special_tokens=[(name, backend.token_to_id(name)) for name in names]
         )
-        return Tokenizer(backend, self.manner)
+        return Tokenizer(backend, self.special_tokens)
 
     def __call__(
         self,
@@ -150,7 +160,7 @@ class Tokenizer:
 
         `text_target` is encoded too, as `labels`, or alone as `input_ids`.
         """
-        chosen = options_of(options)
+        chosen = check_options(options)
         if text is None and text_target is None:
             raise InputError("expected a text or a text_target, got neither")
         if text is None:
@@ -173,7 +183,7 @@ class Tokenizer:
 
     def decode(self, token_ids: Ids, skip_special_tokens: bool = False) -> str:
         """The text of some ids."""
-        ids = self._listed(token_ids)
+        ids = self._id_list(token_ids)
         return str(self.backend_tokenizer.decode(ids, skip_special_tokens=skip_special_tokens))
 
     def batch_decode(
@@ -185,7 +195,7 @@ class Tokenizer:
     def convert_ids_to_tokens(self, ids: Ids, skip_special_tokens: bool = False) -> Any:
         """The token of each id; of one id, one token."""
         special = self.all_special_ids if skip_special_tokens else []
-        tokens = [self._token(each) for each in self._listed(ids) if each not in special]
+        tokens = [self._token(each) for each in self._id_list(ids) if each not in special]
         return tokens[0] if isinstance(ids, int) and tokens else tokens
 
     def convert_tokens_to_ids(self, tokens: str | Sequence[str]) -> Any:
@@ -204,7 +214,7 @@ class Tokenizer:
 
     @property
     def vocab_size(self) -> int:
-        """How many tokens there are, those that were added later apart."""
+        """The size of the vocabulary without added tokens."""
         return int(self.backend_tokenizer.get_vocab_size(with_added_tokens=False))
 
     def __len__(self) -> int:
@@ -212,8 +222,8 @@ class Tokenizer:
 
     @property
     def special_tokens_map(self) -> dict[str, str]:
-        """Which token is special for what."""
-        roles = {role: getattr(self, role) for role in Manner.ROLES}
+        """The special tokens by role, such as "eos_token"."""
+        roles = {role: getattr(self, role) for role in SpecialTokens.ROLES}
         return {role: token for role, token in roles.items() if token is not None}
 
     @property
@@ -230,7 +240,7 @@ class Tokenizer:
 
     def __getattr__(self, name: str) -> Any:
         role = name.removesuffix("_id")
-        if role not in Manner.ROLES:
+        if role not in SpecialTokens.ROLES:
             raise AttributeError(f"a Tokenizer has no {name!r}")
         token = self.__dict__.get(role)
         if role == name or token is None:
@@ -242,38 +252,44 @@ class Tokenizer:
         return f"{type(self).__name__}({model}, {len(self)} tokens)"
 
     def _batch(self, text: Texts, text_pair: Texts | None, options: Options) -> BatchEncoding:
+        """The encoding of one text or several by this tokenizer alone."""
         one = isinstance(text, str) or (
             options.is_split_into_words and (not text or isinstance(text[0], str))
         )
         firsts = [text] if one else list(text)
         seconds = None if text_pair is None else ([text_pair] if one else list(text_pair))
         limit = options.max_length or self.model_max_length
-        encodings = encoded(self.backend_tokenizer, firsts, seconds, options, limit)
+        encodings = encode_texts(self.backend_tokenizer, firsts, seconds, options, limit)
         if options.pads:
             self._pad(encodings, options.width(max(map(len, encodings), default=0)))
-        parts = parts_of(encodings, options, paired=seconds is not None)
+        parts = encoding_fields(encodings, options, paired=seconds is not None)
         if one and options.return_tensors is None:
             return BatchEncoding({name: rows[0] for name, rows in parts.items()}, encodings)
         kind = options.return_tensors
-        return BatchEncoding({name: stacked(rows, kind) for name, rows in parts.items()}, encodings)
+        return BatchEncoding(
+            {name: as_tensor(rows, kind) for name, rows in parts.items()}, encodings
+        )
 
     def _pad(self, encodings: list[tokenizers.Encoding], width: int) -> None:
+        """Pad all encodings in place to the same number of tokens."""
         pad = self.pad_token_id
         if pad is None or self.pad_token is None:
             raise InputError(
                 "this tokenizer has no token to pad with; "
                 "set one: tokenizer.pad_token = tokenizer.eos_token"
             )
-        for each in encodings:
-            each.pad(width, direction=self.padding_side, pad_id=pad, pad_token=self.pad_token)
+        for encoding in encodings:
+            encoding.pad(width, direction=self.padding_side, pad_id=pad, pad_token=self.pad_token)
 
     def _token(self, number: int) -> str:
+        """The token of an id; an InputError if there is none."""
         token = self.backend_tokenizer.id_to_token(number)
         if token is None:
             raise InputError(f"no token has id {number}; this vocabulary has {len(self)} tokens")
         return str(token).removeprefix(HIDDEN)
 
-    def _listed(self, ids: Ids) -> list[int]:
+    def _id_list(self, ids: Ids) -> list[int]:
+        """The ids of one text as a list of int."""
         if isinstance(ids, int):
             return [ids]
         plain = ids.tolist() if isinstance(ids, Tensor) else list(ids)
@@ -284,10 +300,10 @@ class Tokenizer:
 
 
 class TokenizerPair(Tokenizer):
-    """Two tokenizers as one: texts are read by the source's, ids are read by the target's.
+    """Two tokenizers as one: texts are encoded by the source's, ids are decoded by the target's.
 
     `text_target=` encodes by the target's. Ids, tokens and special tokens are those of the
-    target; those of the source are asked of `source`.
+    target; `source` has those of the source.
     """
 
     def __init__(self, source: Tokenizer, target: Tokenizer) -> None:
@@ -299,7 +315,7 @@ class TokenizerPair(Tokenizer):
 
     @property
     def padding_side(self) -> str:
-        """The side of padding of the source; set, it is that of both."""
+        """The padding side of the source; setting it changes both."""
         return self._source.padding_side
 
     @padding_side.setter
@@ -308,22 +324,25 @@ class TokenizerPair(Tokenizer):
 
     @property
     def source(self) -> Tokenizer:
-        """The tokenizer of what is read."""
+        """The tokenizer of the source text."""
         return self._source
 
     @property
     def target(self) -> Tokenizer:
-        """The tokenizer of what is written."""
+        """The tokenizer of the target text."""
         return self._target
 
     def save(self, folder: str | Path) -> None:
-        """Write tokenizer.json and target_tokenizer.json, and both manners in one config."""
+        """Write tokenizer.json, target_tokenizer.json, and one config for both."""
         self.source.save(folder)
         place = Path(folder)
         self.backend_tokenizer.save(str(place / "target_tokenizer.json"))
-        both = self.source.manner.to_json() | {"target": self.target.manner.to_json()}
+        both = self.source.special_tokens.to_json() | {
+            "target": self.target.special_tokens.to_json()
+        }
         _write(place / "tokenizer_config.json", both)
 
 
 def _write(file: Path, content: dict[str, Any]) -> None:
+    """Write an object as JSON."""
     file.write_text(json.dumps(content, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Vocabularies learnt from a corpus: BPE, unigram, words or characters, text given back exactly.
+"""Learning a vocabulary from a corpus: BPE, unigram, words or characters.
 
 The space is written ▁, joined to the word after it. A text whose first word is not Chinese begins
 with a ▁ of its own, so that a word is the same token wherever it stands; decoding takes it off.
@@ -28,8 +28,8 @@ _MARKS = r"[\p{P}\p{S}&&[^▁]]"
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What is to be learnt."""
+class VocabularyOptions:
+    """The options of a vocabulary that is to be learnt."""
 
     kind: Kind
     vocab_size: int
@@ -51,12 +51,12 @@ class Plan:
             )
 
     @property
-    def spells(self) -> bool:
-        """Whether an unknown character is spelled in bytes of its own."""
+    def has_byte_tokens(self) -> bool:
+        """True if an unknown character is encoded as its bytes, one token each."""
         return self.kind in ("bpe", "unigram", "character")
 
     def words(self) -> str:
-        """The pattern of a word, inside which pieces are made."""
+        """The pattern of a word; no token reaches across two words."""
         apart = r"\p{Han}" if self.chinese == "character" else ""
         marks = r"\p{P}\p{S}" if self.punctuation else ""
         inside = rf"[^▁\s{apart}{marks}]"
@@ -70,28 +70,30 @@ class Plan:
         return "|".join([*parts, rf"▁?{inside}+", r"\s+", "▁"])
 
 
-def train_backend(lines: Iterable[str], plan: Plan) -> tokenizers.Tokenizer:
-    """A tokenizer of the planned kind, learnt from the lines."""
-    seen: Counter[str] = Counter()
-    checked = _checked(lines, seen)
-    backend = tokenizers.Tokenizer(_model(plan))
-    _dress(backend, plan)
-    if plan.kind == "character":
-        for _ in checked:
+def train_backend(lines: Iterable[str], options: VocabularyOptions) -> tokenizers.Tokenizer:
+    """A tokenizer with these options, learnt from the lines."""
+    character_counts: Counter[str] = Counter()
+    checked_lines = _check_lines(lines, character_counts)
+    backend = tokenizers.Tokenizer(_model(options))
+    _set_text_processing(backend, options)
+    if options.kind == "character":
+        for _ in checked_lines:
             pass
-        _check_alphabet(seen, plan)
-        backend = _respelled(backend, plan, _characters(backend, seen, plan))
+        _check_alphabet(character_counts, options)
+        backend = _add_byte_tokens(
+            backend, options, _characters(backend, character_counts, options)
+        )
     else:
-        _learn(backend, checked, plan)
-        _check_alphabet(seen, plan)
-        if plan.spells:
-            backend = _respelled(backend, plan, None)
-    mark(backend, "$A </s>")
+        _learn(backend, checked_lines, options)
+        _check_alphabet(character_counts, options)
+        if options.has_byte_tokens:
+            backend = _add_byte_tokens(backend, options, None)
+    set_template(backend, "$A </s>")
     return backend
 
 
-def mark(backend: tokenizers.Tokenizer, text: Literal["$A </s>", "<s> $A"]) -> None:
-    """Say whether a text has its end behind it, or its beginning before it."""
+def set_template(backend: tokenizers.Tokenizer, text: Literal["$A </s>", "<s> $A"]) -> None:
+    """Set the special tokens around a text: its end token after it, or its start token before."""
     special = [(each, backend.token_to_id(each)) for each in text.split() if each != "$A"]
     pair = f"{text} {text.replace('$A', '$B')}"
     backend.post_processor = processors.TemplateProcessing(
@@ -99,109 +101,116 @@ def mark(backend: tokenizers.Tokenizer, text: Literal["$A </s>", "<s> $A"]) -> N
     )
 
 
-def _checked(lines: Iterable[str], seen: Counter[str]) -> Iterator[str]:
-    """The lines themselves; their characters are counted as they pass."""
+def _check_lines(lines: Iterable[str], character_counts: Counter[str]) -> Iterator[str]:
+    """The lines themselves, checked; their characters are counted on the way."""
     if isinstance(lines, str):
         raise InputError("expected an iterable of lines, got one str; give [text]")
     for number, line in enumerate(lines):
         if not isinstance(line, str):
             raise InputError(f"line {number} of the corpus is {type(line).__name__}, expected str")
-        seen.update(line)
+        character_counts.update(line)
         yield line
-    if not seen:
+    if not character_counts:
         raise InputError("the corpus is empty; a tokenizer needs some text to learn from")
 
 
-def _learn(backend: tokenizers.Tokenizer, lines: Iterator[str], plan: Plan) -> None:
+def _learn(backend: tokenizers.Tokenizer, lines: Iterator[str], options: VocabularyOptions) -> None:
+    """Train the tokenizer; errors of the library become InputErrors."""
     try:
-        backend.train_from_iterator(lines, _trainer(plan))
+        backend.train_from_iterator(lines, _trainer(options))
     except InputError:
         raise
     except Exception as error:  # the library raises bare Exceptions
         raise InputError(
-            f"a {plan.kind} vocabulary of {plan.vocab_size} could not be learnt: {error}; "
+            f"a {options.kind} vocabulary of {options.vocab_size} could not be learnt: {error}; "
             "raise vocab_size, or give more text"
         ) from None
 
 
-def _check_alphabet(seen: Counter[str], plan: Plan) -> None:
-    letters = {"byte-bpe": 256, "word": 0}.get(plan.kind, len(seen))
-    letters = min(letters, plan.alphabet or letters)
-    needed = len(SPECIAL) + letters + (len(BYTES) if plan.spells else 0)
-    if needed > plan.vocab_size:
+def _check_alphabet(character_counts: Counter[str], options: VocabularyOptions) -> None:
+    letters = {"byte-bpe": 256, "word": 0}.get(options.kind, len(character_counts))
+    letters = min(letters, options.alphabet or letters)
+    needed = len(SPECIAL) + letters + (len(BYTES) if options.has_byte_tokens else 0)
+    if needed > options.vocab_size:
         raise InputError(
-            f"a {plan.kind} vocabulary of {plan.vocab_size} cannot hold this corpus's alphabet: "
-            f"it needs {needed} tokens at least; raise vocab_size, or lower alphabet"
+            f"a {options.kind} vocabulary of {options.vocab_size} cannot hold this corpus's "
+            f"alphabet: it needs {needed} tokens at least; raise vocab_size, or lower alphabet"
         )
 
 
-def _model(plan: Plan) -> Any:
-    if plan.kind == "unigram":
+def _model(options: VocabularyOptions) -> Any:
+    """An untrained model of the tokenizers library."""
+    if options.kind == "unigram":
         return models.Unigram()
-    if plan.kind == "word":
+    if options.kind == "word":
         return models.WordLevel(unk_token="<unk>")  # noqa: S106
-    return models.BPE(unk_token=None if plan.kind == "byte-bpe" else "<unk>")
+    return models.BPE(unk_token=None if options.kind == "byte-bpe" else "<unk>")
 
 
-def _dress(backend: tokenizers.Tokenizer, plan: Plan) -> None:
-    """Normalizer, pre-tokenizer and decoder of the kind."""
-    lower = [normalizers.Lowercase()] if plan.lower else []
-    if plan.kind == "byte-bpe":
+def _set_text_processing(backend: tokenizers.Tokenizer, options: VocabularyOptions) -> None:
+    """Set the normalizer, pre-tokenizer and decoder of this kind of vocabulary."""
+    lower = [normalizers.Lowercase()] if options.lower else []
+    if options.kind == "byte-bpe":
         backend.normalizer = normalizers.Sequence(lower)
-        apart = [pre_tokenizers.Split(Regex(part), "isolated") for part in _apart(plan)]
+        apart = [
+            pre_tokenizers.Split(Regex(part), "isolated") for part in _separate_patterns(options)
+        ]
         backend.pre_tokenizer = pre_tokenizers.Sequence(
             [*apart, pre_tokenizers.ByteLevel(add_prefix_space=False)]
         )
         backend.decoder = decoders.ByteLevel()
         return
-    if plan.kind == "character":
+    if options.kind == "character":
         backend.normalizer = normalizers.Sequence(lower)
         backend.decoder = decoders.Sequence([decoders.ByteFallback(), decoders.Fuse()])
     else:
-        mark = [normalizers.Replace("▁", " "), normalizers.Replace(Regex(_START), "▁")]
-        spaces = [*lower, *mark, normalizers.Replace(" ", "▁")]
+        set_template = [normalizers.Replace("▁", " "), normalizers.Replace(Regex(_START), "▁")]
+        spaces = [*lower, *set_template, normalizers.Replace(" ", "▁")]
         backend.normalizer = normalizers.Sequence(spaces)
         join = [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()]
         backend.decoder = decoders.Sequence([*join, decoders.Strip(" ", 1, 0)])
-    backend.pre_tokenizer = pre_tokenizers.Split(Regex(plan.words()), "isolated")
+    backend.pre_tokenizer = pre_tokenizers.Split(Regex(options.words()), "isolated")
 
 
-def _apart(plan: Plan) -> list[str]:
-    han = [r"\p{Han}"] if plan.chinese == "character" else []
-    return [*han, rf" ?(?!(?<=\p{{L}})['’](?=\p{{L}})){_MARKS}"] if plan.punctuation else han
+def _separate_patterns(options: VocabularyOptions) -> list[str]:
+    """The patterns of what is always a token of its own: Chinese characters, punctuation."""
+    han = [r"\p{Han}"] if options.chinese == "character" else []
+    return [*han, rf" ?(?!(?<=\p{{L}})['’](?=\p{{L}})){_MARKS}"] if options.punctuation else han
 
 
-def _trainer(plan: Plan) -> Any:
-    """The library's trainer; room is left for bytes that are added afterwards."""
-    size = max(1, plan.vocab_size - (len(BYTES) if plan.spells else 0))
+def _trainer(options: VocabularyOptions) -> Any:
+    """The library's trainer; it leaves room for the byte tokens, which are added afterwards."""
+    size = max(1, options.vocab_size - (len(BYTES) if options.has_byte_tokens else 0))
     common: dict[str, Any] = {"vocab_size": size, "special_tokens": list(SPECIAL)}
-    if plan.kind == "unigram":
+    if options.kind == "unigram":
         return trainers.UnigramTrainer(**common, unk_token="<unk>", show_progress=False)  # noqa: S106
-    if plan.kind == "word":
+    if options.kind == "word":
         return trainers.WordLevelTrainer(**common, show_progress=False)
-    if plan.kind == "byte-bpe":
+    if options.kind == "byte-bpe":
         common["initial_alphabet"] = pre_tokenizers.ByteLevel.alphabet()
-    elif plan.alphabet is not None:
-        common["limit_alphabet"] = plan.alphabet
+    elif options.alphabet is not None:
+        common["limit_alphabet"] = options.alphabet
     return trainers.BpeTrainer(**common, show_progress=False)
 
 
-def _characters(backend: tokenizers.Tokenizer, seen: Counter[str], plan: Plan) -> list[str]:
+def _characters(
+    backend: tokenizers.Tokenizer, character_counts: Counter[str], options: VocabularyOptions
+) -> list[str]:
     counts: Counter[str] = Counter()
-    for character, count in seen.items():
+    for character, count in character_counts.items():
         for each in backend.normalizer.normalize_str(character):
             counts[each] += count
-    return [character for character, _ in counts.most_common(plan.alphabet)]
+    return [character for character, _ in counts.most_common(options.alphabet)]
 
 
-def _respelled(
-    backend: tokenizers.Tokenizer, plan: Plan, characters: list[str] | None
+def _add_byte_tokens(
+    backend: tokenizers.Tokenizer, options: VocabularyOptions, characters: list[str] | None
 ) -> tokenizers.Tokenizer:
-    """The tokenizer with a token for each byte behind the special ones."""
+    """The tokenizer with a token for each byte after the special tokens."""
     whole = json.loads(backend.to_str())
     model = whole["model"]
     model["byte_fallback"] = True
-    if plan.kind == "unigram":
+    if options.kind == "unigram":
         lowest = min(score for _, score in model["vocab"])
         learnt = [pair for pair in model["vocab"] if pair[0] not in SPECIAL]
         spelled = [[name, lowest] for name in BYTES]

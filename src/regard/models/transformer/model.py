@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from regard.attention import MultiHeadAttention, PredictiveLocal
 from regard.errors import InputError, ShapeError
 from regard.masks import Mask, causal, padding
-from regard.models.checkpoints.parameter_mapping import unfilled
+from regard.models.checkpoints.parameter_mapping import skip_initialisation
 from regard.models.checkpoints.pretrained import Pretrained
 from regard.models.checkpoints.registry import register
 from regard.models.generation import GeneratedSequences, generate
@@ -84,7 +84,7 @@ class Transformer(Pretrained):
         """A copy whose large matrices are 8-bit integers: less memory, and faster on a CPU."""
         if self.config.precision == "int8":
             return self
-        with unfilled():
+        with skip_initialisation():
             light = Transformer(self.config, precision="int8")
         light = light.to(next(self.parameters()))
         copy_quantised(self, light)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from regard.models.checkpoints.families.family import Family, Reading, Rule
+from regard.models.checkpoints.families.family import CheckpointConfig, Family, Rule
 from regard.models.transformer.config import PRESETS
 
 __all__ = ["BERT"]
@@ -32,29 +32,29 @@ RULES = (
 )
 
 
-def _settings(reading: Reading) -> dict[str, Any]:
-    reading.refuse("position_embedding_type", "absolute")
-    reading.refuse("is_decoder", False)
-    pooled = "pooler.dense.weight" in reading.shapes
+def _settings(config: CheckpointConfig) -> dict[str, Any]:
+    config.refuse("position_embedding_type", "absolute")
+    config.refuse("is_decoder", False)
+    pooled = "pooler.dense.weight" in config.shapes
     return PRESETS["bert"] | {
-        "vocab": reading["vocab_size"],
-        "d_model": reading["hidden_size"],
-        "layers": reading["num_hidden_layers"],
-        "heads": reading["num_attention_heads"],
-        "d_ff": reading["intermediate_size"],
-        "dropout": reading.get("hidden_dropout_prob", 0.1),
-        "attention_dropout": reading.get("attention_probs_dropout_prob", 0.1),
-        "activation": reading.activation("hidden_act", "gelu"),
-        "norm_eps": reading.get("layer_norm_eps", 1e-12),
-        "max_positions": reading.get("max_position_embeddings", 512),
-        "types": reading.get("type_vocab_size", 2),
-        "tie_embeddings": reading.get("tie_word_embeddings", True),
-        "head_transform": reading.head == "language",
-        "output_bias": reading.head == "language",
-        "labels": reading.shapes.get("classifier.weight", (2,))[0],
+        "vocab": config["vocab_size"],
+        "d_model": config["hidden_size"],
+        "layers": config["num_hidden_layers"],
+        "heads": config["num_attention_heads"],
+        "d_ff": config["intermediate_size"],
+        "dropout": config.get("hidden_dropout_prob", 0.1),
+        "attention_dropout": config.get("attention_probs_dropout_prob", 0.1),
+        "activation": config.activation("hidden_act", "gelu"),
+        "norm_eps": config.get("layer_norm_eps", 1e-12),
+        "max_positions": config.get("max_position_embeddings", 512),
+        "types": config.get("type_vocab_size", 2),
+        "tie_embeddings": config.get("tie_word_embeddings", True),
+        "head_transform": config.head == "language",
+        "output_bias": config.head == "language",
+        "labels": config.shapes.get("classifier.weight", (2,))[0],
         "pooling": "pooler",
-        "pooler": pooled and reading.head in ("none", "classes"),
-        "init_std": reading.get("initializer_range", 0.02),
+        "pooler": pooled and config.head in ("none", "classes"),
+        "init_std": config.get("initializer_range", 0.02),
     }
 
 

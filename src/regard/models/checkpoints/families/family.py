@@ -1,4 +1,4 @@
-"""How one family of Hugging Face checkpoints becomes our Transformer: a table and its reading."""
+"""How a family of Hugging Face checkpoints becomes our Transformer: rules for its tensor names."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -11,10 +11,10 @@ from torch import Tensor
 
 from regard.errors import FileError, UnknownNameError
 from regard.models.checkpoints.files import CheckpointTensors
-from regard.models.checkpoints.parameter_mapping import Piece
+from regard.models.checkpoints.parameter_mapping import MappedTensor
 from regard.models.transformer.config import TransformerConfig
 
-__all__ = ["Family", "Reading", "Rule"]
+__all__ = ["CheckpointConfig", "Family", "Rule"]
 
 _ACTIVATIONS = {
     "relu": "relu", "gelu": "gelu", "gelu_new": "gelu-tanh", "gelu_fast": "gelu-tanh",
@@ -24,40 +24,45 @@ _ACTIVATIONS = {
 
 @dataclass(frozen=True)
 class Rule:
-    """A name there and here; a star is one part of it.
+    """Maps the name of a tensor in the file to the name of a parameter; a * is one part of both.
 
-    Several names here share the tensor's first axis in equal parts. `turned` is a matrix stored
-    the other way round, `skip` the rows that mean nothing.
+    With several parameter names, separated by spaces, each gets an equal part of the tensor's first
+    axis. `transposed` says that the file stores the transposed matrix, and `skip_rows` how many
+    rows at the beginning are not used.
     """
 
-    theirs: str
-    ours: str
-    turned: bool = False
-    skip: int = 0
+    file_name: str
+    parameter_name: str
+    transposed: bool = False
+    skip_rows: int = 0
 
     def match(self, name: str) -> list[str]:
-        """The names here, none if the rule is about others."""
-        found = _pattern(self.theirs).fullmatch(name)
-        return [] if found is None else [_filled(each, found) for each in self.ours.split()]
+        """The parameters of a tensor of the file; an empty list if the rule does not match."""
+        found = _pattern(self.file_name).fullmatch(name)
+        return (
+            []
+            if found is None
+            else [_substitute(each, found) for each in self.parameter_name.split()]
+        )
 
     def inverse(self, name: str) -> str | None:
-        """The name there, None if the rule is about others."""
-        for each in self.ours.split():
+        """The tensor of the file for a parameter; None if the rule does not match."""
+        for each in self.parameter_name.split():
             found = _pattern(each).fullmatch(name)
             if found is not None:
-                return _filled(self.theirs, found)
+                return _substitute(self.file_name, found)
         return None
 
     def part(self, weights: CheckpointTensors, name: str, place: int) -> Tensor:
-        """The tensor of one of our names."""
-        tensor = weights[name][self.skip :]
-        tensor = tensor.mT if self.turned and tensor.dim() == 2 else tensor
-        return tensor.chunk(len(self.ours.split()))[place]
+        """The tensor for the parameter at this place among those of the rule."""
+        tensor = weights[name][self.skip_rows :]
+        tensor = tensor.mT if self.transposed and tensor.dim() == 2 else tensor
+        return tensor.chunk(len(self.parameter_name.split()))[place]
 
 
 @dataclass(frozen=True)
-class Reading:
-    """A config.json of this family, and the shapes of its tensors by their names in the table."""
+class CheckpointConfig:
+    """A config.json, the shapes of the tensors without their prefix, and the head to build."""
 
     folder: Path
     config: Mapping[str, Any]
@@ -70,12 +75,12 @@ class Reading:
         return self.config[key]
 
     def get(self, key: str, default: Any) -> Any:
-        """A value that may be left out."""
+        """The value of a key, or a default if it is missing or null."""
         value = self.config.get(key)
         return default if value is None else value
 
     def activation(self, key: str, default: str) -> str:
-        """An activation by our name."""
+        """Our name of an activation; an UnknownNameError for others."""
         name = self.get(key, default)
         if name not in _ACTIVATIONS:
             raise UnknownNameError(f"activation ({key} of config.json)", str(name), _ACTIVATIONS)
@@ -101,7 +106,7 @@ class Family:
     heads: Mapping[str, str]
     prefix: str
     rules: tuple[Rule, ...]
-    settings: Callable[[Reading], dict[str, Any]]
+    settings: Callable[[CheckpointConfig], dict[str, Any]]
     ignored: tuple[str, ...] = ()
     renamed: Mapping[str, str] | None = None
     modules: tuple[Rule, ...] = ()
@@ -109,17 +114,19 @@ class Family:
     def config(
         self, folder: Path, config: Mapping[str, Any], weights: CheckpointTensors
     ) -> TransformerConfig:
-        """Our configuration of this checkpoint."""
+        """The TransformerConfig of this checkpoint."""
         known = next(iter(self.heads))
         name = str((config.get("architectures") or [known])[0])
         if name not in self.heads:
             raise UnknownNameError(f"architecture of {folder}", name, self.heads)
         shapes = {self._short(each): weights.shape(each) for each in weights}
-        reading = Reading(folder, config, shapes, self.heads[name])
+        reading = CheckpointConfig(folder, config, shapes, self.heads[name])
         return TransformerConfig(**self.settings(reading) | {"head": reading.head})
 
-    def pieces(self, weights: CheckpointTensors, config: TransformerConfig) -> Iterator[Piece]:
-        """The tensors by our names; one that no rule knows keeps its own."""
+    def mapped_tensors(
+        self, weights: CheckpointTensors, config: TransformerConfig
+    ) -> Iterator[MappedTensor]:
+        """The tensors with their parameters; one that no rule matches keeps its own name."""
         for name in weights:
             short = self._short(name)
             if any(_pattern(each).fullmatch(short) for each in self.ignored):
@@ -127,31 +134,35 @@ class Family:
             if short.startswith("pooler.") and not config.pools:
                 continue
             matches = ((rule, rule.match(short)) for rule in self.rules)
-            rule, ours = next(((r, found) for r, found in matches if found), (Rule("", ""), [name]))
-            for place, each in enumerate(ours):
-                yield Piece(name, each, partial(rule.part, weights, name, place))
+            rule, parameter_name = next(
+                ((r, found) for r, found in matches if found), (Rule("", ""), [name])
+            )
+            for place, each in enumerate(parameter_name):
+                yield MappedTensor(name, each, partial(rule.part, weights, name, place))
 
-    def theirs(self, name: str) -> str:
-        """What the files call a parameter of ours."""
+    def file_name(self, name: str) -> str:
+        """The name that the files have for a parameter."""
         found = (rule.inverse(name) for rule in self.rules)
         return next((each for each in found if each is not None), name)
 
     def module_path(self, name: str) -> str:
-        """The path in transformers, without the prefix, of a module that checkpoints call so."""
+        """The path of a module in transformers, given its path in the names of the checkpoint."""
         matches = (rule.match(name) for rule in self.modules)
         return next((paths[0] for paths in matches if paths), name)
 
     def _short(self, name: str) -> str:
-        """The name without the prefix of the whole model, in today's words."""
+        """The name without the prefix of the whole model, older spellings replaced."""
         for old, new in (self.renamed or {}).items():
             name = name.replace(old, new)
         return name.removeprefix(self.prefix)
 
 
 def _pattern(name: str) -> re.Pattern[str]:
+    """A pattern in which each * matches one part of a dotted name."""
     return re.compile(re.escape(name).replace(r"\*", r"([^.]+)"))
 
 
-def _filled(name: str, found: re.Match[str]) -> str:
-    parts = iter(found.groups())
+def _substitute(name: str, match: re.Match[str]) -> str:
+    """The name with each * replaced by what it matched."""
+    parts = iter(match.groups())
     return re.sub(r"\*", lambda _: next(parts), name)

@@ -1,8 +1,8 @@
-"""GPT-2 (Radford et al. 2019): its matrices are stored the other way round, q, k, v as one."""
+"""GPT-2 (Radford et al. 2019): matrices are stored transposed, those of q, k and v as one."""
 
 from typing import Any
 
-from regard.models.checkpoints.families.family import Family, Reading, Rule
+from regard.models.checkpoints.families.family import CheckpointConfig, Family, Rule
 from regard.models.transformer.config import PRESETS
 
 __all__ = ["GPT2"]
@@ -16,35 +16,35 @@ RULES = (
     Rule(
         "h.*.attn.c_attn.*",
         f"{_ATTENTION}.w_q.* {_ATTENTION}.w_k.* {_ATTENTION}.w_v.*",
-        turned=True,
+        transposed=True,
     ),
-    Rule("h.*.attn.c_proj.*", f"{_ATTENTION}.w_o.*", turned=True),
+    Rule("h.*.attn.c_proj.*", f"{_ATTENTION}.w_o.*", transposed=True),
     Rule("h.*.ln_2.*", "decoder.layers.*.norm_feed_forward.*"),
-    Rule("h.*.mlp.c_fc.*", "decoder.layers.*.feed_forward.up.*", turned=True),
-    Rule("h.*.mlp.c_proj.*", "decoder.layers.*.feed_forward.down.*", turned=True),
+    Rule("h.*.mlp.c_fc.*", "decoder.layers.*.feed_forward.up.*", transposed=True),
+    Rule("h.*.mlp.c_proj.*", "decoder.layers.*.feed_forward.down.*", transposed=True),
     Rule("ln_f.*", "decoder.norm.*"),
     Rule("lm_head.weight", "head.output.weight"),
 )
 
 
-def _settings(reading: Reading) -> dict[str, Any]:
-    reading.refuse("scale_attn_by_inverse_layer_idx", False)
-    reading.refuse("add_cross_attention", False)
-    width = reading["n_embd"]
+def _settings(config: CheckpointConfig) -> dict[str, Any]:
+    config.refuse("scale_attn_by_inverse_layer_idx", False)
+    config.refuse("add_cross_attention", False)
+    width = config["n_embd"]
     return PRESETS["gpt2"] | {
-        "vocab": reading["vocab_size"],
+        "vocab": config["vocab_size"],
         "d_model": width,
-        "layers": reading["n_layer"],
-        "heads": reading["n_head"],
-        "d_ff": reading.get("n_inner", 4 * width),
-        "max_positions": reading["n_positions"],
-        "dropout": reading.get("resid_pdrop", 0.1),
-        "attention_dropout": reading.get("attn_pdrop", 0.1),
-        "attention": "scaled-dot" if reading.get("scale_attn_weights", True) else "dot",
-        "activation": reading.activation("activation_function", "gelu_new"),
-        "norm_eps": reading.get("layer_norm_epsilon", 1e-5),
-        "tie_embeddings": reading.get("tie_word_embeddings", True),
-        "init_std": reading.get("initializer_range", 0.02),
+        "layers": config["n_layer"],
+        "heads": config["n_head"],
+        "d_ff": config.get("n_inner", 4 * width),
+        "max_positions": config["n_positions"],
+        "dropout": config.get("resid_pdrop", 0.1),
+        "attention_dropout": config.get("attn_pdrop", 0.1),
+        "attention": "scaled-dot" if config.get("scale_attn_weights", True) else "dot",
+        "activation": config.activation("activation_function", "gelu_new"),
+        "norm_eps": config.get("layer_norm_epsilon", 1e-5),
+        "tie_embeddings": config.get("tie_word_embeddings", True),
+        "init_std": config.get("initializer_range", 0.02),
     }
 
 

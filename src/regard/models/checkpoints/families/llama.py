@@ -3,7 +3,7 @@
 from typing import Any
 
 from regard.errors import FileError
-from regard.models.checkpoints.families.family import Family, Reading, Rule
+from regard.models.checkpoints.families.family import CheckpointConfig, Family, Rule
 from regard.models.transformer.config import PRESETS
 
 __all__ = ["LLAMA"]
@@ -24,38 +24,38 @@ RULES = (
 )
 
 
-def _settings(reading: Reading) -> dict[str, Any]:
-    width, heads = reading["hidden_size"], reading["num_attention_heads"]
-    reading.refuse("head_dim", width // heads)
+def _settings(config: CheckpointConfig) -> dict[str, Any]:
+    width, heads = config["hidden_size"], config["num_attention_heads"]
+    config.refuse("head_dim", width // heads)
     return PRESETS["llama"] | {
-        "vocab": reading["vocab_size"],
+        "vocab": config["vocab_size"],
         "d_model": width,
-        "layers": reading["num_hidden_layers"],
+        "layers": config["num_hidden_layers"],
         "heads": heads,
-        "key_heads": reading.get("num_key_value_heads", heads),
-        "d_ff": reading["intermediate_size"],
-        "attention_dropout": reading.get("attention_dropout", 0.0),
-        "activation": reading.activation("hidden_act", "silu"),
-        "bias": reading.get("mlp_bias", False),
-        "attention_bias": reading.get("attention_bias", False),
-        "norm_eps": reading.get("rms_norm_eps", 1e-6),
-        "max_positions": reading.get("max_position_embeddings", 2048),
-        "rotary_base": _base(reading),
-        "tie_embeddings": reading.get("tie_word_embeddings", False),
-        "init_std": reading.get("initializer_range", 0.02),
+        "key_heads": config.get("num_key_value_heads", heads),
+        "d_ff": config["intermediate_size"],
+        "attention_dropout": config.get("attention_dropout", 0.0),
+        "activation": config.activation("hidden_act", "silu"),
+        "bias": config.get("mlp_bias", False),
+        "attention_bias": config.get("attention_bias", False),
+        "norm_eps": config.get("rms_norm_eps", 1e-6),
+        "max_positions": config.get("max_position_embeddings", 2048),
+        "rotary_base": _base(config),
+        "tie_embeddings": config.get("tie_word_embeddings", False),
+        "init_std": config.get("initializer_range", 0.02),
     }
 
 
-def _base(reading: Reading) -> float:
+def _base(config: CheckpointConfig) -> float:
     """The base of the angles; positions that are stretched are not supported."""
-    rope = reading.get("rope_scaling", {}) | reading.get("rope_parameters", {})
+    rope = config.get("rope_scaling", {}) | config.get("rope_parameters", {})
     kind = rope.get("rope_type", rope.get("type", "default"))
     if kind != "default":
         raise FileError(
-            f"{reading.folder / 'config.json'} stretches its rotary positions (rope_type "
+            f"{config.folder / 'config.json'} stretches its rotary positions (rope_type "
             f"{kind!r}), which is not supported; expected 'default'"
         )
-    return float(rope.get("rope_theta", reading.get("rope_theta", 10000.0)))
+    return float(rope.get("rope_theta", config.get("rope_theta", 10000.0)))
 
 
 LLAMA = Family(

@@ -2,32 +2,32 @@
 
 from typing import Any
 
-from regard.models.checkpoints.families.family import Family, Reading, Rule
+from regard.models.checkpoints.families.family import CheckpointConfig, Family, Rule
 from regard.models.transformer.config import PRESETS
 
 __all__ = ["BART", "MARIAN", "MBART"]
 
 
 def _side(side: str) -> tuple[Rule, ...]:
-    theirs, ours = f"{side}.layers.*", f"{side}.layers.*"
+    file_name, ours = f"{side}.layers.*", f"{side}.layers.*"
     return (
         Rule(f"{side}.embed_tokens.weight", f"{side}.embeddings.tokens.weight"),
-        Rule(f"{side}.embed_positions.weight", f"{side}.embeddings.positions.table", skip=2),
+        Rule(f"{side}.embed_positions.weight", f"{side}.embeddings.positions.table", skip_rows=2),
         Rule(f"{side}.layernorm_embedding.*", f"{side}.embeddings.norm.*"),
         Rule(f"{side}.layer_norm.*", f"{side}.norm.*"),
-        Rule(f"{theirs}.self_attn.q_proj.*", f"{ours}.attention.w_q.*"),
-        Rule(f"{theirs}.self_attn.k_proj.*", f"{ours}.attention.w_k.*"),
-        Rule(f"{theirs}.self_attn.v_proj.*", f"{ours}.attention.w_v.*"),
-        Rule(f"{theirs}.self_attn.out_proj.*", f"{ours}.attention.w_o.*"),
-        Rule(f"{theirs}.self_attn_layer_norm.*", f"{ours}.norm_attention.*"),
-        Rule(f"{theirs}.encoder_attn.q_proj.*", f"{ours}.cross.w_q.*"),
-        Rule(f"{theirs}.encoder_attn.k_proj.*", f"{ours}.cross.w_k.*"),
-        Rule(f"{theirs}.encoder_attn.v_proj.*", f"{ours}.cross.w_v.*"),
-        Rule(f"{theirs}.encoder_attn.out_proj.*", f"{ours}.cross.w_o.*"),
-        Rule(f"{theirs}.encoder_attn_layer_norm.*", f"{ours}.norm_cross.*"),
-        Rule(f"{theirs}.fc1.*", f"{ours}.feed_forward.up.*"),
-        Rule(f"{theirs}.fc2.*", f"{ours}.feed_forward.down.*"),
-        Rule(f"{theirs}.final_layer_norm.*", f"{ours}.norm_feed_forward.*"),
+        Rule(f"{file_name}.self_attn.q_proj.*", f"{ours}.attention.w_q.*"),
+        Rule(f"{file_name}.self_attn.k_proj.*", f"{ours}.attention.w_k.*"),
+        Rule(f"{file_name}.self_attn.v_proj.*", f"{ours}.attention.w_v.*"),
+        Rule(f"{file_name}.self_attn.out_proj.*", f"{ours}.attention.w_o.*"),
+        Rule(f"{file_name}.self_attn_layer_norm.*", f"{ours}.norm_attention.*"),
+        Rule(f"{file_name}.encoder_attn.q_proj.*", f"{ours}.cross.w_q.*"),
+        Rule(f"{file_name}.encoder_attn.k_proj.*", f"{ours}.cross.w_k.*"),
+        Rule(f"{file_name}.encoder_attn.v_proj.*", f"{ours}.cross.w_v.*"),
+        Rule(f"{file_name}.encoder_attn.out_proj.*", f"{ours}.cross.w_o.*"),
+        Rule(f"{file_name}.encoder_attn_layer_norm.*", f"{ours}.norm_cross.*"),
+        Rule(f"{file_name}.fc1.*", f"{ours}.feed_forward.up.*"),
+        Rule(f"{file_name}.fc2.*", f"{ours}.feed_forward.down.*"),
+        Rule(f"{file_name}.final_layer_norm.*", f"{ours}.norm_feed_forward.*"),
     )
 
 
@@ -40,40 +40,40 @@ RULES = (
 )
 
 
-def _sizes(reading: Reading) -> dict[str, Any]:
+def _sizes(config: CheckpointConfig) -> dict[str, Any]:
     return {
-        "vocab": reading["vocab_size"],
-        "d_model": reading["d_model"],
-        "layers": reading["encoder_layers"],
-        "decoder_layers": reading["decoder_layers"],
-        "heads": reading["encoder_attention_heads"],
-        "decoder_heads": reading["decoder_attention_heads"],
-        "d_ff": reading["encoder_ffn_dim"],
-        "decoder_d_ff": reading["decoder_ffn_dim"],
-        "dropout": reading.get("dropout", 0.1),
-        "attention_dropout": reading.get("attention_dropout", 0.0),
-        "activation_dropout": reading.get("activation_dropout", 0.0),
-        "activation": reading.activation("activation_function", "gelu"),
-        "scale_embedding": reading.get("scale_embedding", False),
-        "tie_embeddings": reading.get("tie_word_embeddings", True),
-        "max_positions": reading.get("max_position_embeddings", 1024),
-        "init_std": reading.get("init_std", 0.02),
-        "output_bias": reading.head == "language",
+        "vocab": config["vocab_size"],
+        "d_model": config["d_model"],
+        "layers": config["encoder_layers"],
+        "decoder_layers": config["decoder_layers"],
+        "heads": config["encoder_attention_heads"],
+        "decoder_heads": config["decoder_attention_heads"],
+        "d_ff": config["encoder_ffn_dim"],
+        "decoder_d_ff": config["decoder_ffn_dim"],
+        "dropout": config.get("dropout", 0.1),
+        "attention_dropout": config.get("attention_dropout", 0.0),
+        "activation_dropout": config.get("activation_dropout", 0.0),
+        "activation": config.activation("activation_function", "gelu"),
+        "scale_embedding": config.get("scale_embedding", False),
+        "tie_embeddings": config.get("tie_word_embeddings", True),
+        "max_positions": config.get("max_position_embeddings", 1024),
+        "init_std": config.get("init_std", 0.02),
+        "output_bias": config.head == "language",
     }
 
 
-def _marian(reading: Reading) -> dict[str, Any]:
-    shared = reading.get("share_encoder_decoder_embeddings", True)
-    target = None if shared else reading.get("decoder_vocab_size", reading["vocab_size"])
-    return PRESETS["marian"] | _sizes(reading) | {"target_vocab": target}
+def _marian(config: CheckpointConfig) -> dict[str, Any]:
+    shared = config.get("share_encoder_decoder_embeddings", True)
+    target = None if shared else config.get("decoder_vocab_size", config["vocab_size"])
+    return PRESETS["marian"] | _sizes(config) | {"target_vocab": target}
 
 
-def _bart(reading: Reading) -> dict[str, Any]:
-    return PRESETS["bart"] | _sizes(reading)
+def _bart(config: CheckpointConfig) -> dict[str, Any]:
+    return PRESETS["bart"] | _sizes(config)
 
 
-def _mbart(reading: Reading) -> dict[str, Any]:
-    return _bart(reading) | {"norm_first": True}
+def _mbart(config: CheckpointConfig) -> dict[str, Any]:
+    return _bart(config) | {"norm_first": True}
 
 
 MARIAN = Family(

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from regard.models.checkpoints.families.family import Family, Reading, Rule
+from regard.models.checkpoints.families.family import CheckpointConfig, Family, Rule
 from regard.models.transformer.config import PRESETS
 
 __all__ = ["VIT"]
@@ -25,34 +25,34 @@ RULES = (
 )
 
 
-def _settings(reading: Reading) -> dict[str, Any]:
-    reading.refuse("pooler_act", "tanh")
-    reading.refuse("pooler_output_size", reading["hidden_size"])
-    reading.refuse("qkv_bias", True)
+def _settings(config: CheckpointConfig) -> dict[str, Any]:
+    config.refuse("pooler_act", "tanh")
+    config.refuse("pooler_output_size", config["hidden_size"])
+    config.refuse("qkv_bias", True)
     return PRESETS["vit"] | {
-        "d_model": reading["hidden_size"],
-        "layers": reading["num_hidden_layers"],
-        "heads": reading["num_attention_heads"],
-        "d_ff": reading["intermediate_size"],
-        "dropout": reading.get("hidden_dropout_prob", 0.0),
-        "attention_dropout": reading.get("attention_probs_dropout_prob", 0.0),
-        "activation": reading.activation("hidden_act", "gelu"),
-        "norm_eps": reading.get("layer_norm_eps", 1e-12),
-        "labels": reading.shapes.get("classifier.weight", (2,))[0],
+        "d_model": config["hidden_size"],
+        "layers": config["num_hidden_layers"],
+        "heads": config["num_attention_heads"],
+        "d_ff": config["intermediate_size"],
+        "dropout": config.get("hidden_dropout_prob", 0.0),
+        "attention_dropout": config.get("attention_probs_dropout_prob", 0.0),
+        "activation": config.activation("hidden_act", "gelu"),
+        "norm_eps": config.get("layer_norm_eps", 1e-12),
+        "labels": config.shapes.get("classifier.weight", (2,))[0],
         "pooling": "first",
-        "pooler": "pooler.dense.weight" in reading.shapes,
-        "image_size": _side(reading, "image_size", 224),
-        "patch": _side(reading, "patch_size", 16),
-        "channels": reading.get("num_channels", 3),
-        "init_std": reading.get("initializer_range", 0.02),
+        "pooler": "pooler.dense.weight" in config.shapes,
+        "image_size": _side(config, "image_size", 224),
+        "patch": _side(config, "patch_size", 16),
+        "channels": config.get("num_channels", 3),
+        "init_std": config.get("initializer_range", 0.02),
     }
 
 
-def _side(reading: Reading, key: str, default: int) -> int:
+def _side(config: CheckpointConfig, key: str, default: int) -> int:
     """The side of a square, which may be written twice."""
-    value = reading.get(key, default)
+    value = config.get(key, default)
     if isinstance(value, list):
-        reading.refuse(key, [value[0]] * 2)
+        config.refuse(key, [value[0]] * 2)
         return int(value[0])
     return int(value)
 
