@@ -253,7 +253,7 @@ export class App {
   }
 
   /** Open a tab. A comparison starts with two different heads, or sites, so that there is something to compare. */
-  private open(view: ViewState["view"]): void {
+  private open(view: ViewKind): void {
     const { scene, state } = this;
     const two = scene.traces.length > 1 && !this.findings; // a report shows several texts, which are not compared with one another
     if (view !== "compare" || state.other || two) return this.change({ view });

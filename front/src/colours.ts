@@ -23,7 +23,7 @@ function toLab(lightness: number, chroma: number, hue: number): Lab {
   return [lightness, chroma * Math.cos(angle), chroma * Math.sin(angle)];
 }
 
-/** OKLab to sRGB of 8 bits, with the matrices of Ottosson 2020. */
+/** OKLab to sRGB of 8 toPixel, with the matrices of Ottosson 2020. */
 function toRgb([lightness, a, b]: Lab): Lab {
   const long = (lightness + 0.3963377774 * a + 0.2158037573 * b) ** 3;
   const middle = (lightness - 0.1055613458 * a - 0.0638541728 * b) ** 3;
@@ -35,13 +35,15 @@ function toRgb([lightness, a, b]: Lab): Lab {
   ];
 }
 
+/** Linear light to 8 bits of sRGB. */
 function gamma(value: number): number {
   const cut = Math.min(1, Math.max(0, value));
   const curved = cut <= 0.0031308 ? 12.92 * cut : 1.055 * cut ** (1 / 2.4) - 0.055;
   return Math.round(255 * curved);
 }
 
-function bits(colour: Lab): number {
+/** A colour as the 32 bits of a canvas pixel. */
+function toPixel(colour: Lab): number {
   const [red, green, blue] = toRgb(colour);
   return ((255 << 24) | (blue << 16) | (green << 8) | red) >>> 0;
 }
@@ -62,21 +64,22 @@ function interpolate(stops: Stops, at: number): Lab {
 }
 
 /** The colours of a map in 257 steps, as the 32 bits of a canvas pixel. */
-export function table(stops: Stops): Uint32Array {
-  return Uint32Array.from({ length: STEPS }, (_, step) => bits(interpolate(stops, step / (STEPS - 1))));
+export function colourTable(stops: Stops): Uint32Array {
+  return Uint32Array.from({ length: STEPS }, (_, step) => toPixel(interpolate(stops, step / (STEPS - 1))));
 }
 
 const byTheme = new Map<Theme, Colours>();
 
+/** The colours of a theme, made once. */
 export function colours(theme: Theme): Colours {
   let cached = byTheme.get(theme);
   if (!cached) {
     const heads = stopsOf.heads[theme];
     let differences: Uint32Array | undefined; // made when first used: the first picture needs none
     cached = {
-      weights: table(stopsOf.weights[theme]),
+      weights: colourTable(stopsOf.weights[theme]),
       get differences() {
-        return (differences ??= table(stopsOf.differences[theme]));
+        return (differences ??= colourTable(stopsOf.differences[theme]));
       },
       head: (head) => heads[head % heads.length]!,
     };
@@ -85,6 +88,7 @@ export function colours(theme: Theme): Colours {
   return cached;
 }
 
+/** A pixel of a canvas as a CSS colour. */
 export function css(colour: number): string {
   return `rgb(${colour & 255} ${(colour >> 8) & 255} ${(colour >> 16) & 255})`;
 }
@@ -95,21 +99,22 @@ export function isBright(colour: number): boolean {
   return 0.299 * red + 0.587 * green + 0.114 * blue > 140;
 }
 
+/** The colour of a shade from 0 to 1. */
 export function colourAt(map: Uint32Array, shade: number): number {
   return map[Math.min(STEPS - 1, Math.max(0, Math.round((STEPS - 1) * shade)))]!;
 }
 
-/** Paint shades, one pixel each. */
+/** Paint shades on a canvas of their size, one pixel each. */
 export function paint(canvas: HTMLCanvasElement, shades: Float32Array, columns: number, map: Uint32Array): void {
   canvas.width = Math.max(1, columns);
   canvas.height = Math.max(1, shades.length / Math.max(1, columns));
   const image = new ImageData(canvas.width, canvas.height);
-  paintInto(image, shades, columns, map);
+  paintShades(image, shades, columns, map);
   canvas.getContext("2d")!.putImageData(image, 0, 0);
 }
 
 /** Put shades into a part of an image, one pixel each. */
-export function paintInto(image: ImageData, shades: Float32Array, columns: number, map: Uint32Array, x = 0, y = 0): void {
+export function paintShades(image: ImageData, shades: Float32Array, columns: number, map: Uint32Array, x = 0, y = 0): void {
   const pixels = new Uint32Array(image.data.buffer);
   for (let row = 0; row * columns < shades.length; row++) {
     const start = (y + row) * image.width + x;

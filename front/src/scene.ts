@@ -45,6 +45,7 @@ export class SceneSite {
     return this.header.numbers?.[head] ?? head;
   }
 
+  /** Short names of what was found at a head. */
   badges(head: number): string[] {
     return this.header.badges?.[head] ?? [];
   }
@@ -125,6 +126,7 @@ export class Scene {
     }
   }
 
+  /** The bytes of a blob that is no map, such as an image. */
   async bytes(blob: number): Promise<Uint8Array> {
     return this.blobs(blob);
   }
@@ -138,6 +140,7 @@ export class Scene {
     return map;
   }
 
+  /** Whether the map of a blob is decoded. */
   has(blob: number): boolean {
     return this.held.has(blob);
   }

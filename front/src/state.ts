@@ -98,6 +98,7 @@ export function toHash(state: ViewState, initial: ViewState = DEFAULT_STATE): st
   return "#" + parts.join("&");
 }
 
+/** A value as it stands in the hash, before percent-encoding; null and an empty list are empty. */
 function hashValue(value: ViewState[Key]): string {
   if (value === null) return "";
   if (Array.isArray(value)) return value.join(",");

@@ -42,19 +42,19 @@ export class Toolbar {
   private controls(site: SceneSite): HTMLElement[] {
     const { view, span } = this.props.state;
     const parts: (HTMLElement | null)[] = [];
-    if (this.props.scene.traces.length > 1 && view !== "compare") parts.push(this.traces());
+    if (this.props.scene.traces.length > 1 && view !== "compare") parts.push(this.traceControl());
     const perHead = view === "flow" && span === "layers"; // heads have one colour each there, and are switched on and off
     const across = view === "flow" && span === "all" && this.kinds() < 2; // all layers are shown, so that there is none to choose
-    if (view !== "heads" && !across) parts.push(this.sites());
-    if (view !== "heads" && !perHead && site.heads > 1) parts.push(this.heads(site));
+    if (view !== "heads" && !across) parts.push(this.siteControl());
+    if (view !== "heads" && !perHead && site.heads > 1) parts.push(this.shownHeadControl(site));
     if (view === "compare") parts.push(...this.comparedMapControls());
-    if (view === "highlight") parts.push(this.depth(), this.axis());
+    if (view === "highlight") parts.push(this.depthControl(), this.axisControl());
     if (perHead && site.heads > 1) parts.push(this.headToggles(site));
-    if (view === "flow") parts.push(this.span());
-    if (view !== "heads" && view !== "overlay" && !site.long) parts.push(this.unit(), this.hide());
-    if (view !== "flow") parts.push(this.scale());
-    if (view === "flow" && !site.long) parts.push(this.threshold());
-    if (site.produced && view !== "heads") parts.push(this.label());
+    if (view === "flow") parts.push(this.spanControl());
+    if (view !== "heads" && view !== "overlay" && !site.long) parts.push(this.unitControl(), this.hideControl());
+    if (view !== "flow") parts.push(this.scaleControl());
+    if (view === "flow" && !site.long) parts.push(this.thresholdControl());
+    if (site.produced && view !== "heads") parts.push(this.rowLabelControl());
     return parts.filter((part): part is HTMLElement => part !== null);
   }
 
@@ -78,11 +78,12 @@ export class Toolbar {
     return control.element;
   }
 
+  /** Options whose texts are the sentences `name.value`. */
   private options<Value extends string>(name: string, values: readonly Value[]): Option<Value>[] {
     return values.map((value) => ({ value, text: this.say(`${name}.${value}`) }));
   }
 
-  private traces(): HTMLElement {
+  private traceControl(): HTMLElement {
     const { traces } = this.props.scene;
     const texts = traces.map(({ name }, index) => name || String(index + 1));
     const chosen = (trace: number): void => this.change({ trace, place: null, ...this.sameSite(trace) });
@@ -117,7 +118,7 @@ export class Toolbar {
     }));
   }
 
-  private sites(): HTMLElement {
+  private siteControl(): HTMLElement {
     const { scene, state } = this.props;
     const sceneTrace = scene.trace(state.trace);
     const chosen = (name: string): void => {
@@ -130,7 +131,7 @@ export class Toolbar {
     return withTitle(this.say("control.layer"), this.follow(control, (props) => props.scene.trace(props.state.trace).site(props.state.site).name));
   }
 
-  private heads(site: SceneSite): HTMLElement {
+  private shownHeadControl(site: SceneSite): HTMLElement {
     const mean = { value: null, text: this.say("control.mean") };
     const chosen = (head: number | null): void => this.change({ head });
     return withTitle(this.say("control.head"), this.headControl(site, mean, chosen, ({ state }) => state.head, "head"));
@@ -173,12 +174,12 @@ export class Toolbar {
     return [...parts, withTitle(title, element, [heads])];
   }
 
-  private depth(): HTMLElement {
+  private depthControl(): HTMLElement {
     const control = choice(this.options("depth", ["head", "layer", "all"] as const), (depth) => this.change({ depth }), "depth");
     return withTitle(this.say("control.depth"), this.follow(control, ({ state }) => state.depth));
   }
 
-  private axis(): HTMLElement {
+  private axisControl(): HTMLElement {
     const { language } = this.props;
     const options = (["row", "column"] as const).map((value) => ({ value, text: say(`axis.${value}`, language) }));
     const control = choice(options, (axis) => this.change({ axis, ...this.unpinIfTurned(axis) }), "axis");
@@ -192,7 +193,7 @@ export class Toolbar {
     return axis === state.axis || site.rows.equals(site.columns) ? {} : { place: null };
   }
 
-  private span(): HTMLElement {
+  private spanControl(): HTMLElement {
     const control = choice(this.options("span", ["layers", "all", "time"] as const), (span) => this.changeSpan(span), "span");
     return withTitle(this.say("control.span"), this.follow(control, ({ state }) => state.span));
   }
@@ -235,12 +236,12 @@ export class Toolbar {
     return withTitle(this.say("control.head"), element, [all]);
   }
 
-  private unit(): HTMLElement {
+  private unitControl(): HTMLElement {
     const control = choice(this.options("unit", ["piece", "word", "sentence"] as const), (unit) => this.change({ unit }), "unit");
     return withTitle(this.say("control.unit"), this.follow(control, ({ state }) => state.unit));
   }
 
-  private hide(): HTMLElement {
+  private hideControl(): HTMLElement {
     const toggled = (name: Hidden): void => {
       const { hide } = this.props.state;
       this.change({ hide: HIDEABLE.filter((other) => (other === name) !== hide.includes(other)) });
@@ -249,12 +250,12 @@ export class Toolbar {
     return withTitle(this.say("control.hide"), this.follow(control, ({ state }) => state.hide));
   }
 
-  private scale(): HTMLElement {
+  private scaleControl(): HTMLElement {
     const control = choice(this.options("scale", ["linear", "log", "row"] as const), (scale) => this.change({ scale }), "scale");
     return withTitle(this.say("control.scale"), this.follow(control, ({ state }) => state.scale));
   }
 
-  private threshold(): HTMLElement {
+  private thresholdControl(): HTMLElement {
     const control = slider((threshold) => this.change({ threshold }), "threshold");
     const auto = h("button", { type: "button", class: "quiet", "data-key": "threshold.auto" }, [say("control.auto", this.props.language)], {
       click: () => this.change({ threshold: null }),
@@ -263,7 +264,7 @@ export class Toolbar {
     return withTitle(this.say("control.threshold"), this.follow(control, value), [auto]);
   }
 
-  private label(): HTMLElement {
+  private rowLabelControl(): HTMLElement {
     const control = choice(this.options("label", ["read", "produced"] as const), (label) => this.change({ label }), "label");
     const value = ({ scene, state }: ViewProps): "read" | "produced" => rowNaming(scene.trace(state.trace).site(state.site), state);
     return withTitle(this.say("control.label"), this.follow(control, value));

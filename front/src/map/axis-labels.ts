@@ -10,6 +10,7 @@ export interface TextColours {
   accent: string;
 }
 
+/** Draw the labels of the visible rows, left of the map. */
 export function drawRowLabels(context: CanvasRenderingContext2D, viewport: Viewport, labels: AxisLabels, colours: TextColours): void {
   const { frame } = viewport;
   const [, down] = viewport.size;
@@ -27,6 +28,7 @@ export function drawRowLabels(context: CanvasRenderingContext2D, viewport: Viewp
   }
 }
 
+/** Draw the labels of the visible columns, above the map. */
 export function drawColumnLabels(context: CanvasRenderingContext2D, viewport: Viewport, labels: AxisLabels, colours: TextColours): void {
   const { frame } = viewport;
   const [first, last] = viewport.visibleColumns;

@@ -56,6 +56,7 @@ export function layoutMap(rows: AxisLabels, columns: AxisLabels, room: Room): Fr
   return { left, top, ...plot, turn, font, width, height: top + plot.high + 2 };
 }
 
+/** The width and height of a cell in pixels, whole numbers if they are large enough. */
 function cellSize(rows: number, columns: number, wide: number, high: number): [number, number] {
   const most = Math.min(76, Math.max(LARGEST_CELL, 480 / Math.max(rows, columns)));
   const across = Math.min(most, wide / columns);

@@ -85,6 +85,7 @@ export class MapPanel {
     on("dblclick", () => this.showWhole());
   }
 
+  /** Draw another map. */
   show(plot: Plot, caption: string): void {
     this.plot = plot;
     this.canvas.setAttribute("aria-label", caption);
@@ -117,6 +118,7 @@ export class MapPanel {
     this.draw();
   }
 
+  /** Draw the visible part of the map and its labels. */
   draw(): void {
     const { plot, viewport } = this;
     if (!plot) return;
@@ -145,6 +147,7 @@ export class MapPanel {
     this.textColours = { text: ink("--ink"), faint: ink("--faint"), accent: ink("--accent") };
   }
 
+  /** Draw the visible cells: the painted image, scaled. */
   private drawCells(context: CanvasRenderingContext2D, plot: Plot): void {
     const { viewport, picture } = this;
     const [high, wide] = plot.cells;
@@ -314,6 +317,7 @@ export class MapPanel {
     return { hovered, row: inRows ? row : null, column: inColumns && y < top + high ? column : null };
   }
 
+  /** The cell of a row and column of tokens: of an exact window if one covers it, else of the map. */
   private weightAt(plot: Plot, row: number, column: number): HoveredCell {
     const patch = plot.patches.find(
       ({ rows, columns }) =>

@@ -153,6 +153,7 @@ function countPositive(weightMaps: Matrix[]): number {
   return count;
 }
 
+/** The weights of at least `threshold` as lines from column `level` to the next. */
 function linesAbove(map: Matrix, threshold: number, level: number, head: number | null): FlowLine[] {
   const lines: FlowLine[] = [];
   const bound = Math.fround(threshold);
@@ -172,6 +173,7 @@ interface CaptionParts {
   state: ViewState;
 }
 
+/** The numbers of the view, lines sorted, with the caption. */
 function sortedLines(levels: Label[][], lines: FlowLine[], { threshold, count, sentences, state }: CaptionParts): FlowNumbers {
   const values = { threshold: percent(threshold), shown: lines.length, all: count };
   const caption = joinSentences(state.language, [...sentences, ["caption.threshold", values]]);

@@ -94,6 +94,7 @@ function rowOrColumn(shown: LabelledMap, state: ViewState): [Float32Array, Sente
   return [weights, [`caption.highlight.${state.axis}`, { token: across[place]!.text }]];
 }
 
+/** The sentence that names the head, layer or layers that the weights are from. */
 function depthSentence(scene: Scene, state: ViewState, site: SceneSite): Sentence {
   if (state.depth === "all") {
     return ["caption.all", { sites: scene.trace(state.trace).alike(site).length }];

@@ -57,6 +57,7 @@ export class CompareView implements View {
     return this.numbers.caption;
   }
 
+  /** Fill one of the three panes: first map, second map, difference. */
   private fill(index: number, title: string, weights: Matrix, strong: Float32Array, most: number): void {
     const { props, numbers } = this;
     const pane = this.panes[index]!;

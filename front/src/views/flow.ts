@@ -113,7 +113,8 @@ export class FlowView implements View {
     return this.reversed ? [ends[1], ends[0]] : ends;
   }
 
-  private place(level: number, index: number): [number, number] {
+  /** The point of the canvas where a token is. */
+  private pointOf(level: number, index: number): [number, number] {
     const [left, right] = this.rooms;
     const last = this.flow.levels.length - 1;
     const step = (this.wide - left - right) / last;
@@ -133,13 +134,14 @@ export class FlowView implements View {
     for (const line of flow.lines) if (!touches(line)) this.drawLine(context, line, 0.12);
     for (const line of flow.lines) if (touches(line)) this.drawLine(context, line, 1);
     context.globalAlpha = 1;
-    flow.levels.forEach((_, level) => this.drawLevel(context, level, ink));
+    flow.levels.forEach((_, level) => this.drawColumn(context, level, ink));
   }
 
+  /** Draw a curve with an arrow; wider and darker for a larger weight. */
   private drawLine(context: CanvasRenderingContext2D, line: FlowLine, strength: number): void {
     const { props, flow } = this;
-    let from = this.place(line.level, line.start);
-    let to = this.place(line.level + 1, line.stop);
+    let from = this.pointOf(line.level, line.start);
+    let to = this.pointOf(line.level + 1, line.stop);
     if (this.reversed) [from, to] = [to, from];
     const most = props.state.span === "all" ? (flow.lines.at(-1)?.weight ?? 1) : 1;
     const weight = Math.min(1, line.weight / most);
@@ -163,7 +165,8 @@ export class FlowView implements View {
     context.fill();
   }
 
-  private drawLevel(context: CanvasRenderingContext2D, level: number, ink: (name: string) => string): void {
+  /** Draw one column of tokens: labels at the ends, dots between layers. */
+  private drawColumn(context: CanvasRenderingContext2D, level: number, ink: (name: string) => string): void {
     const { flow, spot } = this;
     const labels = flow.levels[level]!;
     const last = flow.levels.length - 1;
@@ -176,7 +179,7 @@ export class FlowView implements View {
     let lowest = -Infinity;
     labels.forEach((label, index) => {
       if (this.rows[level]![index] === undefined) return;
-      const [x, y] = this.place(level, index);
+      const [x, y] = this.pointOf(level, index);
       const near = spot?.level === level && spot.index === index;
       const pinned = this.isPinned(level, label.start, label.stop);
       if (inner) {
@@ -197,6 +200,7 @@ export class FlowView implements View {
     });
   }
 
+  /** Write "Queries" and "Keys" above two columns, layer numbers between more. */
   private drawHeading(context: CanvasRenderingContext2D, level: number, colour: string): void {
     const { language } = this.props;
     context.textBaseline = "middle";
@@ -205,14 +209,14 @@ export class FlowView implements View {
       const isQuery = level === 0;
       const text = say(isQuery ? "text.rows" : "text.columns", language);
       const isLeft = this.reversed ? level === last : level === 0;
-      const [x] = this.place(level, 0);
+      const [x] = this.pointOf(level, 0);
       context.font = `11px ${FONT}`;
       context.fillStyle = colour;
       context.textAlign = isLeft ? "right" : "left";
       context.fillText(text, isLeft ? x - 4 : x + 6, 10);
     } else if (level < last) {
-      const [one] = this.place(level, 0);
-      const [two] = this.place(level + 1, 0);
+      const [one] = this.pointOf(level, 0);
+      const [two] = this.pointOf(level + 1, 0);
       context.font = `11px ${FONT}`;
       context.fillStyle = colour;
       context.textAlign = "center";
@@ -220,6 +224,7 @@ export class FlowView implements View {
     }
   }
 
+  /** Whether the token is pinned; lines through all layers end at one token even if none is. */
   private isPinned(level: number, start: number, stop: number): boolean {
     const { place, axis, span } = this.props.state;
     if (span === "all") {

@@ -43,7 +43,7 @@ export class HeatmapView implements View {
   private readonly bar = h("div", { class: "legend" });
   private readonly fetched = new ExactWindows();
   private props!: ViewProps;
-  private grid!: HeatmapNumbers;
+  private numbers!: HeatmapNumbers;
   private site!: SceneSite;
   private sides!: { rows: AxisLabels; columns: AxisLabels };
 
@@ -69,32 +69,32 @@ export class HeatmapView implements View {
     const sceneTrace = scene.trace(state.trace);
     this.props = props;
     this.site = sceneTrace.site(state.site);
-    this.grid = heatmapNumbers(scene, state);
+    this.numbers = heatmapNumbers(scene, state);
     const { rows, columns } = this.site;
     this.sides = this.site.long
       ? { rows: tokenAxisLabels(rows, sceneTrace.stream(rows)), columns: tokenAxisLabels(columns, sceneTrace.stream(columns)) }
-      : { rows: axisLabels(this.grid.rows), columns: axisLabels(this.grid.columns) };
+      : { rows: axisLabels(this.numbers.rows), columns: axisLabels(this.numbers.columns) };
     this.draw();
     if (this.site.long) this.loadMore();
-    return this.grid.caption;
+    return this.numbers.caption;
   }
 
   private draw(): void {
-    const { props, grid: { weights } } = this;
+    const { props, numbers: { weights } } = this;
     this.bar.replaceChildren(legend(props, largestOf(weights.data)));
     this.fillBeside();
     this.panel.show(
       {
         weights,
-        shades: this.grid.shades,
+        shades: this.numbers.shades,
         ...this.sides,
-        cells: this.grid.cells,
+        cells: this.numbers.cells,
         colours: props.colours.weights,
         patches: this.patches(),
         pinned: this.pinned(),
         marked: this.marked(),
       },
-      this.grid.caption,
+      this.numbers.caption,
     );
   }
 
@@ -109,10 +109,12 @@ export class HeatmapView implements View {
     });
   }
 
+  /** The exact windows of the shown head that the page holds. */
   private windows(): SceneSite["header"]["windows"] {
     return this.site.header.windows.filter(({ head }) => head === this.props.state.head);
   }
 
+  /** The blobs with the largest weight of each cell, of the heads that are shown. */
   private largestBlobs(): number[] {
     const { head } = this.props.state;
     const maps = this.site.header.largest?.maps ?? [];
@@ -142,11 +144,12 @@ export class HeatmapView implements View {
     });
   }
 
+  /** The row or column that is framed, counted in labels. */
   private pinned(): { axis: "row" | "column"; start: number; stop: number } | null {
     const { axis, place } = this.props.state;
     if (place === null) return null;
     if (this.site.long) return { axis, start: place, stop: place + 1 };
-    const index = labelAt(axis === "row" ? this.grid.rows : this.grid.columns, place);
+    const index = labelAt(axis === "row" ? this.numbers.rows : this.numbers.columns, place);
     return { axis, start: index, stop: index + 1 };
   }
 
@@ -154,11 +157,12 @@ export class HeatmapView implements View {
   private marked(): { rows: number[]; columns: number[] } {
     const { rows, columns } = openFindingDrawing(this.props.scene, this.props.state);
     if (this.site.long) return { rows, columns };
-    return { rows: labelsCovering(this.grid.rows, rows), columns: labelsCovering(this.grid.columns, columns) };
+    return { rows: labelsCovering(this.numbers.rows, rows), columns: labelsCovering(this.numbers.columns, columns) };
   }
 
+  /** Pin a row or column, or unpin it if it is pinned. */
   private pin(axis: "row" | "column", index: number): void {
-    const labels = axis === "row" ? this.grid.rows : this.grid.columns;
+    const labels = axis === "row" ? this.numbers.rows : this.numbers.columns;
     const place = this.site.long ? index : labels[index]!.start;
     const { state } = this.props;
     const isPinned = state.axis === axis && state.place === place;
@@ -172,8 +176,8 @@ export class HeatmapView implements View {
 
   /** The tooltip of a cell. */
   private cellText(cell: HoveredCell): string {
-    const high = cell.patch ? 1 : this.grid.cells[0];
-    const wide = cell.patch ? 1 : this.grid.cells[1];
+    const high = cell.patch ? 1 : this.numbers.cells[0];
+    const wide = cell.patch ? 1 : this.numbers.cells[1];
     const values = {
       row: visible(this.sides.rows.text(cell.row - (cell.row % high))),
       column: visible(this.sides.columns.text(cell.column - (cell.column % wide))),
@@ -195,19 +199,20 @@ export class HeatmapView implements View {
     return Math.max(...blobs.map((blob) => at(scene.loaded(blob))));
   }
 
+  /** Fill the column beside the map. */
   private fillBeside(): void {
     const { props, site } = this;
     const parts: HTMLElement[] = [];
     const pinned = this.pinned();
-    if (pinned && !site.long) parts.push(this.lineList(pinned));
+    if (pinned && !site.long) parts.push(this.pinnedList(pinned));
     else parts.push(h("p", { class: "hint" }, [say("hint.map", props.language)]));
     if (site.long) parts.push(...this.longParts());
     this.beside.replaceChildren(...parts);
   }
 
   /** The tokens that the pinned row attends to, or that attend to the pinned column. */
-  private lineList({ axis, start }: { axis: "row" | "column"; start: number }): HTMLElement {
-    const { weights, rows, columns } = this.grid;
+  private pinnedList({ axis, start }: { axis: "row" | "column"; start: number }): HTMLElement {
+    const { weights, rows, columns } = this.numbers;
     const byRow = axis === "row";
     const across = byRow ? columns : rows;
     const weightAt = (index: number): number =>
@@ -219,6 +224,7 @@ export class HeatmapView implements View {
     return topTokens(this.props, title, top.map((index) => [across[index]!.text, weightAt(index)]));
   }
 
+  /** Beside a long map: buttons that zoom to its exact windows, and how to get more. */
   private longParts(): HTMLElement[] {
     const { props } = this;
     const parts: HTMLElement[] = [];
@@ -243,7 +249,7 @@ export class HeatmapView implements View {
   }
 
   reveal(axis: "row" | "column", place: number): void {
-    const labels = axis === "row" ? this.grid.rows : this.grid.columns;
+    const labels = axis === "row" ? this.numbers.rows : this.numbers.columns;
     this.panel.reveal(axis, this.site.long ? place : labelAt(labels, place));
   }
 }

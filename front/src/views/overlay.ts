@@ -75,6 +75,7 @@ export class OverlayView implements View {
     });
   }
 
+  /** The size of the image on the canvas: as wide as it fits, without distortion. */
   private get size(): [number, number] {
     const { rows, columns } = this.numbers.weights;
     const { image } = this;

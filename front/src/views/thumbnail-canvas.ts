@@ -1,5 +1,5 @@
 /** The canvas under the tiles of the overview: one for all heads, because hundreds of canvases would be slow. */
-import { paintInto, type Colours } from "../colours";
+import { paintShades, type Colours } from "../colours";
 import { h, resizeCanvas } from "../dom";
 import type { Thumbnail } from "../numbers/heads";
 
@@ -20,7 +20,7 @@ export class ThumbnailCanvas {
     for (const row of rows) {
       let x = 0;
       for (const thumb of row) {
-        paintInto(image, thumb.shades, thumb.width, colours.weights, x, y);
+        paintShades(image, thumb.shades, thumb.width, colours.weights, x, y);
         this.places.push({ thumb, x, y });
         x += thumb.width;
       }
