@@ -3,7 +3,13 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from regard.diagnosis.declarations import by_mechanism, causal_module, writes_alone
+from regard.diagnosis.declarations import (
+    causal_module,
+    declared_row_sum,
+    declares,
+    writes_alone,
+)
+from regard.models import Recurrent
 
 
 class ToyForCausalLM(torch.nn.Module):
@@ -40,8 +46,23 @@ def test_a_module_that_says_whether_it_is_causal_is_believed():
     assert causal_module(None, "a") is None
 
 
-def test_a_mechanism_that_is_meant_to_be_hard_is_known():
-    config = SimpleNamespace(attention="additive + hard")
-    assert by_mechanism(config, "hard")
-    assert not by_mechanism(config, "partial")
-    assert not by_mechanism(None, "hard")
+def test_a_mechanism_that_is_meant_to_be_hard_declares_it():
+    model = Recurrent(vocab=11, d_embed=3, hidden=6, attention="additive + hard")
+    assert declares(model, "hard")
+    assert not declares(model, "partial")
+    assert not declares(None, "hard")
+    assert not declares(Recurrent(vocab=11, d_embed=3, hidden=6, attention="additive"), "hard")
+
+
+def test_a_mechanism_whose_rows_sum_to_less_than_one_declares_it():
+    model = Recurrent(vocab=11, d_embed=3, hidden=6, attention="general + local-p")
+    assert declares(model, "partial")
+    assert declared_row_sum(model) == "at most one"
+    assert declared_row_sum(None) == declared_row_sum(torch.nn.Linear(2, 2)) == "one"
+
+
+def test_any_module_may_declare_that_its_rows_sum_to_anything():
+    model = torch.nn.ModuleDict({"a": torch.nn.Linear(2, 2), "b": torch.nn.Linear(2, 2)})
+    model["a"].row_sum, model["b"].row_sum = "any", "at most one"
+    assert declared_row_sum(model) == "any"
+    assert declares(model, "partial")

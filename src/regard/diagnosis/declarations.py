@@ -3,7 +3,6 @@
 Whether attention ought to be causal is read here and nowhere guessed from what it did.
 """
 
-from collections.abc import Mapping
 from typing import Any, Literal
 
 from regard.tracing.sites import find_module
@@ -11,16 +10,30 @@ from regard.tracing.sites import find_module
 Expectation = Literal["causal", "hard", "partial"]
 
 _WRITERS = ("ForCausalLM", "LMHeadModel")
-_MECHANISMS: Mapping[Expectation, tuple[str, ...]] = {
-    "hard": ("hard", "straight-through"),
-    "partial": ("local-p",),  # a Gaussian after the softmax (Luong et al. 2015, eq. 10)
-}
+# What weights may sum to, from the strictest to the loosest, as a module declares in `row_sum`.
+_ROW_SUMS = ("one", "at most one", "any")
 
 
-def by_mechanism(config: Any, expectation: Expectation) -> bool:
-    """Whether the mechanism that a config of ours names is meant to be so."""
-    names = str(getattr(config, "attention", "")).split(" + ")
-    return any(each in names for each in _MECHANISMS[expectation])
+def declared_row_sum(model: Any) -> str:
+    """The loosest `row_sum` that a module of the model declares: "one", "at most one" or "any".
+
+    Our mechanisms declare it (`regard.attention.Normalizer`), and any other module may.
+    """
+    sums = _declared(model, "row_sum")
+    return max((each for each in sums if each in _ROW_SUMS), key=_ROW_SUMS.index, default="one")
+
+
+def declares(model: Any, expectation: Expectation) -> bool:
+    """True if a module of the model declares attention that is meant to be so."""
+    if expectation == "hard":
+        return any(value is True for value in _declared(model, "one_hot"))
+    return expectation == "partial" and declared_row_sum(model) != "one"
+
+
+def _declared(model: Any, name: str) -> list[Any]:
+    """The values of an attribute in those modules of the model that have it."""
+    modules = model.modules() if hasattr(model, "modules") else ()
+    return [getattr(module, name) for module in modules if hasattr(module, name)]
 
 
 def writes_alone(model: Any) -> str | None:

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.diagnosis.declarations import Expectation, by_mechanism, causal_module, writes_alone
+from regard.diagnosis.declarations import Expectation, causal_module, declares, writes_alone
 from regard.errors import InputError, UnknownNameError
 from regard.measures.heads import HeadNumbers, head_numbers
 from regard.types import AttentionMap, Trace
@@ -151,8 +151,8 @@ class Evidence:
         return getattr(self.model, "config", None)
 
     def expects(self, expectation: Expectation) -> bool:
-        """Whether the caller or the model's config says that attention is meant to be so."""
-        return expectation in self.expect or by_mechanism(self.config, expectation)
+        """True if the caller or a module of the model declares that attention is meant to be so."""
+        return expectation in self.expect or declares(self.model, expectation)
 
     def causal_by(self, site: Site) -> str | None:
         """What declares that a site should be causal; None where nothing does, or it crosses."""

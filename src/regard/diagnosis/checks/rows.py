@@ -10,6 +10,7 @@ from regard.configs import context_length
 from regard.diagnosis.check import Hit, entry
 from regard.diagnosis.checks.heads import resting, told_of
 from regard.diagnosis.checks.hits import head_hits
+from regard.diagnosis.declarations import declared_row_sum
 from regard.diagnosis.evidence import Evidence, Series, Site
 from regard.diagnosis.limits import LIMITS, Limit
 from regard.measures.row_validity import RowValidity, mass_on, row_validity
@@ -31,6 +32,8 @@ def _numeric(evidence: Evidence, limit: Limit) -> Iterator[Hit]:
 
 
 def _sums(evidence: Evidence, limit: Limit) -> Iterator[Hit]:
+    if declared_row_sum(evidence.model) == "any":
+        return
     part = _beyond if evidence.expects("partial") else _off
     for site in evidence.sites:
         yield from head_hits(site, _where(site, part, limit), limit)
