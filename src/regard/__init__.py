@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from regard.kernels.observe.taps import register_tap
     from regard.loading import LoadedModel, load
     from regard.models import Transformer, from_pretrained
+    from regard.models.text_explanation import TextExplanation, explain_text
     from regard.storage import load_trace, save_trace
     from regard.tracing import Keep, capture, watch
     from regard.training.train import train
@@ -55,6 +56,7 @@ __all__ = [
     "PositionalEncoding",
     "RegardError",
     "SingleHeadAttention",
+    "TextExplanation",
     "Trace",
     "Transformer",
     "View",
@@ -69,6 +71,7 @@ __all__ = [
     "diagnosis",
     "errors",
     "explain",
+    "explain_text",
     "flow",
     "from_pretrained",
     "heads",
@@ -104,6 +107,8 @@ _ROOMS = {
     "LoadedModel": "regard.loading",
     "load": "regard.loading",
     "load_trace": "regard.storage",
+    "TextExplanation": "regard.models.text_explanation",
+    "explain_text": "regard.models.text_explanation",
     "from_pretrained": "regard.models",
     "register_tap": "regard.kernels.observe.taps",
     "save_trace": "regard.storage",

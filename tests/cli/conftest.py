@@ -53,7 +53,7 @@ def serve(monkeypatch) -> Callable[..., dict[str, Any]]:
             able = abilities_of_native_model(model)._asdict()
             return LoadedModel(name, model, model.tokenizer, native=True, **able)
 
-        monkeypatch.setattr("regard.cli.work.writing.load", load)
+        monkeypatch.setattr("regard.loading.load", load)
         return calls
 
     return patch

@@ -78,7 +78,7 @@ def test_a_short_diagnosis_is_three_sentences_at_most(diagnose, traces, lang, le
 
 
 def test_that_nothing_was_found_is_a_sentence_too(diagnose, traces, monkeypatch):
-    monkeypatch.setattr("regard.cli.work.diagnose.diagnose", lambda *_, **__: [])
+    monkeypatch.setattr("regard.diagnosis.diagnose", lambda *_, **__: [])
     assert diagnose(*traces, "--short").stdout.startswith("No findings.")
 
 

@@ -48,7 +48,7 @@ def test_the_scores_are_printed_a_line_each(evaluate):
     result = evaluate("rnn", "test.tsv", "--by-length", "--gold", "gold.tsv", "--peaks", "gold.tsv")
     assert (result.exit_code, result.stderr) == (0, "")
     names = [line.split(":")[0] for line in result.stdout.splitlines()]
-    assert names[:6] == ["pairs", "BLEU", "chrF", "loss of a token", "target tokens/s", "sacrebleu"]
+    assert names[:6] == ["pairs", "BLEU", "chrF", "loss per token", "target tokens/s", "sacrebleu"]
     assert names[6:8] == [
         "chrF of 1-5 source words (6 pairs)",
         "alignment error rate (1 sentences)",
@@ -79,7 +79,7 @@ def test_the_numbers_are_named_in_chinese(evaluate):
 def test_a_story_teller_has_loss_and_perplexity(evaluate):
     result = evaluate("teller", "test.tsv")
     names = [line.split(":")[0] for line in result.stdout.splitlines()]
-    assert (result.exit_code, names) == (0, ["texts", "loss of a token", "perplexity"])
+    assert (result.exit_code, names) == (0, ["texts", "loss per token", "perplexity"])
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_what_cannot_be_scored_is_told_in_a_sentence(evaluate, arguments, messag
 
 def test_progress_comes_after_a_moment(evaluate, monkeypatch):
     clock = iter([0.0, *(3.0 + n for n in range(99))])
-    monkeypatch.setattr("regard.cli.work.bar.monotonic", lambda: next(clock))
+    monkeypatch.setattr("regard.cli.progress.monotonic", lambda: next(clock))
     result = evaluate("rnn", "test.tsv", FORCE_COLOR="1")
     assert result.exit_code == 0
     assert "/6" in result.stderr

@@ -6,7 +6,7 @@ import torch
 from rich.cells import cell_len
 
 import regard
-from regard.cli.work.tables import number
+from regard.cli.printing.number_tables import format_number
 
 
 def test_the_numbers_are_those_of_the_library(run):
@@ -16,7 +16,7 @@ def test_the_numbers_are_those_of_the_library(run):
     shown = set(result.stdout.split())
     assert result.exit_code == 0
     for part in (steps.similarities[1], steps.weights[1], steps.weighted_values[1]):
-        assert {number(value) for value in part.flatten().tolist()} <= shown
+        assert {format_number(value) for value in part.flatten().tolist()} <= shown
 
 
 @pytest.mark.parametrize("width", [40, 80, 200])

@@ -95,7 +95,7 @@ def test_a_mistake_is_one_line_on_stderr_and_exit_code_2(write, arguments, messa
 
 
 def test_without_a_shipped_model_one_must_be_named(run, monkeypatch):
-    monkeypatch.setattr("regard.cli.work.writing.shipped_models", lambda: ())
+    monkeypatch.setattr("regard.models.shipped_models", lambda: ())
     result = run("generate", "one")
     assert (result.exit_code, "name a model: regard generate --model" in result.stderr) == (2, True)
 
@@ -117,7 +117,7 @@ def test_what_is_written_can_go_to_a_file(write, tmp_path):
 
 
 def test_the_shipped_teller_is_the_usual_one_where_there_is_one(run, poet, monkeypatch):
-    monkeypatch.setattr("regard.cli.work.writing.shipped_models", lambda: ("stories",))
+    monkeypatch.setattr("regard.models.shipped_models", lambda: ("stories",))
     assert run("generate", "The").stdout == "The 世界 goes on.\n"
     assert poet["name"] == "stories"
 

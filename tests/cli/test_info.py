@@ -19,7 +19,7 @@ def test_of_a_trace_streams_maps_and_gaps_are_told(run, trace):
     result = run("info", trace, width=120)
     assert (result.exit_code, result.stderr) == (0, "")
     assert "Stream target  12 tokens: <s> 我 爱 中国" in result.stdout
-    assert "1 x cross, 6 heads, 11 x 13 tokens, every weight is kept: h.1" in result.stdout
+    assert "1 x cross, 6 heads, 11 x 13 tokens, every weight is stored: h.1" in result.stdout
     assert "h.3: it only adds" in result.stdout
 
 
@@ -59,7 +59,9 @@ def test_a_shipped_name_is_a_model_too(run):
 
 def test_a_cached_name_is_a_model_too(run, tmp_path, monkeypatch):
     checkpoints.a_teller(tmp_path / "m")
-    monkeypatch.setattr("regard.cli.work.info.cached_models", lambda: {"a/b": tmp_path / "m"})
+    monkeypatch.setattr(
+        "regard.loading.local_models.cached_models", lambda: {"a/b": tmp_path / "m"}
+    )
     assert json.loads(run("info", "a/b", "--json").stdout)["name"] == "a/b"
 
 

@@ -306,7 +306,7 @@ def test_a_file_that_is_no_trace_is_named(run, book, folder):
 
 
 def test_without_a_shipped_model_one_must_be_named(run, monkeypatch):
-    monkeypatch.setattr("regard.cli.work.writing.shipped_models", lambda: ())
+    monkeypatch.setattr("regard.models.shipped_models", lambda: ())
     result = run("look", "I love you")
     assert result.exit_code == 2
     assert "name a model: regard look --model" in result.stderr
@@ -316,7 +316,7 @@ def test_a_page_that_cannot_be_written_is_one_sentence(run, folder, tmp_path, mo
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("regard.cli.work.look.save_trace", full)
+    monkeypatch.setattr("regard.storage.save_trace", full)
     result = run("look", "tea", "--model", folder, "--out", str(tmp_path / "t.trace"))
     assert (result.exit_code, "No space left on device" in result.stderr) == (2, True)
 

@@ -53,7 +53,7 @@ def test_without_a_cache_there_is_none(run, monkeypatch):
 
 
 def test_without_the_hub_nothing_is_cached(run, monkeypatch):
-    monkeypatch.setattr("regard.loading.cache.find_spec", lambda name: None)
+    monkeypatch.setattr("regard.loading.local_models.find_spec", lambda name: None)
     assert json.loads(run("models", "--json").stdout)["cached"] == []
 
 

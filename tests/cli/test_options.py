@@ -110,7 +110,7 @@ def test_a_language_that_we_do_not_speak_is_refused(run, arguments, environment)
 
 
 def test_the_shell_is_told_the_shipped_models_and_folders():
-    found = options.model_names(None, None, "en-zh-r")
+    found = options.complete_model_name(None, None, "en-zh-r")
     assert [(each.value, each.type) for each in found] == [
         ("en-zh-rnn", "plain"),
         ("en-zh-r", "dir"),

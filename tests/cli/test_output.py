@@ -6,11 +6,11 @@ import warnings
 import pytest
 
 from regard.cli.output import (
-    as_text,
-    lines_to,
+    decode_arguments,
+    open_output,
     prepare_streams,
     prepare_warnings,
-    prepared_arguments,
+    to_json_text,
     write_lines,
 )
 from regard.errors import FileError
@@ -51,24 +51,24 @@ def test_half_a_character_in_a_token_does_not_end_the_program(monkeypatch):
     prepare_streams()
     print("\ud83d", flush=True)  # noqa: T201
     assert sys.stdout.buffer.getvalue() == b"?\n"
-    assert json.loads(as_text("\ud83d")) == "\ud83d"
+    assert json.loads(to_json_text("\ud83d")) == "\ud83d"
 
 
 @pytest.mark.parametrize(("encoding", "text"), [("utf-8", '"爱"'), ("cp1252", '"\\u7231"')])
 def test_json_escapes_what_the_stream_cannot_carry(monkeypatch, encoding, text):
     monkeypatch.setattr(sys, "stdout", stream(encoding))
-    assert as_text("爱") == text
+    assert to_json_text("爱") == text
     assert json.loads(text) == "爱"
 
 
 def test_arguments_are_read_as_utf_8_where_the_system_could_not():
     broken = "爱".encode().decode("ascii", "surrogateescape")
-    assert prepared_arguments(["look", broken]) == ["look", "爱"]
+    assert decode_arguments(["look", broken]) == ["look", "爱"]
 
 
 def test_without_arguments_those_of_the_process_are_taken(monkeypatch):
     monkeypatch.setattr(sys, "argv", ["regard", "look", "爱"])
-    assert prepared_arguments(None) == ["look", "爱"]
+    assert decode_arguments(None) == ["look", "爱"]
 
 
 def test_a_file_is_there_whole_or_not_at_all(tmp_path):
@@ -88,7 +88,7 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path):
 
 
 def test_an_error_of_reading_is_not_taken_for_one_of_writing(tmp_path):
-    with pytest.raises(FileError, match="gone"), lines_to(tmp_path / "out.txt"):
+    with pytest.raises(FileError, match="gone"), open_output(tmp_path / "out.txt"):
         raise FileError("gone")
 
 

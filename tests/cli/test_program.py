@@ -104,7 +104,7 @@ def test_an_error_is_one_line_and_an_exit_code(run, monkeypatch, error, code, li
     def fail(*_):
         raise error
 
-    monkeypatch.setattr("regard.cli.work.mechanisms._overview", fail)
+    monkeypatch.setattr("regard.cli.printing.catalog.list_entries", fail)
     result = run("mechanisms")
     assert (result.exit_code, result.stdout, result.stderr) == (code, "", line)
 
@@ -113,7 +113,7 @@ def test_torch_without_memory_is_one_line_too(run, monkeypatch):
     def fail(*_):
         raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried")
 
-    monkeypatch.setattr("regard.cli.work.mechanisms._overview", fail)
+    monkeypatch.setattr("regard.cli.printing.catalog.list_entries", fail)
     assert run("mechanisms").stderr.startswith("regard: there is not enough memory")
 
 
@@ -122,7 +122,7 @@ def test_a_mistake_of_ours_is_not_hidden(run, monkeypatch, error):
     def fail(*_):
         raise error("ours")
 
-    monkeypatch.setattr("regard.cli.work.mechanisms._overview", fail)
+    monkeypatch.setattr("regard.cli.printing.catalog.list_entries", fail)
     assert isinstance(run("mechanisms").exception, error)
 
 
@@ -266,9 +266,9 @@ def test_bash_takes_the_script_and_completes_by_it(run, tmp_path):
 
 def test_our_warnings_are_notes_of_one_line_and_others_are_not_shown(spawn):
     code = (
-        "import warnings, regard.cli.work.mechanisms as m; from regard.cli import main; "
-        "m._overview = lambda *_: [warnings.warn(w) for w in ('regard is slow', 'other')] and [];"
-        "main(['mechanisms'])"
+        "import warnings, regard.cli.printing.catalog as m; from regard.cli import main; "
+        "m.list_entries = lambda *_: [warnings.warn(w) for w in ('regard is slow', 'other')] and []"
+        ";main(['mechanisms'])"
     )
     output, errors = spawn("-c", code).communicate(timeout=60)
     assert (output, errors) == ("", "regard: note: regard is slow\n")

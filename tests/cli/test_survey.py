@@ -4,7 +4,7 @@ import signal
 import pytest
 
 from loading import checkpoints
-from regard.cli.lazy import Lazy
+from regard.cli.lazy import LazyCommand
 from regard.cli.program import COMMANDS
 from regard.studies.survey.files import load_survey
 from studies.survey.models import PAIRS, TEXTS, reader, translator
@@ -22,7 +22,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture
 def survey(run, folder, tmp_path, monkeypatch):
-    monkeypatch.setitem(COMMANDS, "survey", Lazy("regard.cli.survey", ""))
+    monkeypatch.setitem(COMMANDS, "survey", LazyCommand("regard.cli.survey", ""))
     monkeypatch.chdir(tmp_path)
 
     def started(model, data, *args, **settings):
@@ -61,7 +61,7 @@ def test_ctrl_c_saves_and_the_same_command_goes_on(survey, tmp_path, monkeypatch
     whole = json.loads(survey("reader", "texts.txt", "--json", "--batch", "9").stdout)
     asked = ["reader", "texts.txt", "--json", "--batch", "9", "--out", "h.json"]
     with monkeypatch.context() as patch:
-        patch.setattr("regard.cli.work.bar.Bar.show", _interrupt)
+        patch.setattr("regard.cli.progress.ProgressBar.show", _interrupt)
         result = survey(*asked)
     assert result.exit_code == 130
     assert "interrupted after 1 texts; run the same command to go on" in result.stderr
@@ -76,13 +76,13 @@ def _interrupt(bar, done):
 
 def test_progress_comes_after_a_moment(survey, monkeypatch):
     clock = iter([0.0, *(3.0 + n for n in range(99))])
-    monkeypatch.setattr("regard.cli.work.bar.monotonic", lambda: next(clock))
+    monkeypatch.setattr("regard.cli.progress.monotonic", lambda: next(clock))
     assert f"/{len(TEXTS)}" in survey("reader", "texts.txt", FORCE_COLOR="1").stderr
 
 
 def test_quiet_shows_no_progress(survey, monkeypatch):
     clock = iter([0.0, *(3.0 + n for n in range(99))])
-    monkeypatch.setattr("regard.cli.work.bar.monotonic", lambda: next(clock))
+    monkeypatch.setattr("regard.cli.progress.monotonic", lambda: next(clock))
     assert survey("reader", "texts.txt", "--quiet", FORCE_COLOR="1").stderr == ""
 
 

@@ -63,7 +63,7 @@ def test_options_change_the_recipe(run, recipe, monkeypatch):
         plans.append((plan.seed, plan.plan.steps, plan.plan.schedule, len(callbacks), device))
         return Ended(1, "out of time")
 
-    monkeypatch.setattr("regard.cli.work.train.follow", follow)
+    monkeypatch.setattr("regard.training.train.train", follow)
     asked = ["--seed", "7", "--set", "plan.steps=3", "--set", "plan.schedule=cosine"]
     result = run("train", str(recipe), *asked, "--device", "cpu", "--quiet")
     assert plans == [(7, 3, "cosine", 1, "cpu")]
@@ -77,8 +77,8 @@ def test_without_a_device_the_best_one_is_left_to_training(run, recipe, monkeypa
         devices.append((device, len(callbacks)))
         return Ended(1, "interrupted")
 
-    monkeypatch.setattr("regard.cli.work.train.follow", follow)
-    monkeypatch.setattr("regard.cli.work.train.TensorBoard", lambda path: path)
+    monkeypatch.setattr("regard.training.train.train", follow)
+    monkeypatch.setattr("regard.training.logs.TensorBoard", lambda path: path)
     run("train", str(recipe), "--tensorboard")
     assert devices == [(None, 3)]
 

@@ -109,7 +109,7 @@ def test_a_file_that_is_no_text_is_said_to_be_so(translate, tmp_path):
 
 
 def test_without_a_shipped_model_one_must_be_named(run, monkeypatch):
-    monkeypatch.setattr("regard.cli.work.writing.shipped_models", lambda: ())
+    monkeypatch.setattr("regard.models.shipped_models", lambda: ())
     result = run("translate", "one")
     assert result.exit_code == 2
     assert result.stderr.startswith("regard: en-zh-transformer is not shipped with this version")
@@ -144,7 +144,7 @@ def test_progress_is_told_on_stderr_when_it_takes_long(
     translate, tmp_path, monkeypatch, language, line
 ):
     clock = iter([0.0, 3.0, 6.0, 9.0])
-    monkeypatch.setattr("regard.cli.work.writing.monotonic", lambda: next(clock))
+    monkeypatch.setattr("regard.cli.progress.monotonic", lambda: next(clock))
     path = tmp_path / "lines.txt"
     path.write_text("one\n" * 40)
     result = translate("--file", str(path), "--lang", language)
@@ -190,7 +190,7 @@ def test_what_is_written_can_go_to_a_file(translate, tmp_path):
 
 def test_quiet_tells_no_progress(translate, tmp_path, monkeypatch):
     clock = iter([0.0, 3.0, 6.0, 9.0])
-    monkeypatch.setattr("regard.cli.work.writing.monotonic", lambda: next(clock))
+    monkeypatch.setattr("regard.cli.progress.monotonic", lambda: next(clock))
     path = tmp_path / "lines.txt"
     path.write_text("one\n" * 40)
     result = translate("--file", str(path), "--quiet")

@@ -1,7 +1,13 @@
-"""A group of commands whose modules are imported only when one of them runs."""
+"""A group of commands whose modules are imported only when one of them runs.
+
+`regard --help` and shell completion list the commands from `LazyCommand` entries alone. A command's
+own module imports click and nothing heavy; torch and rich are imported inside the functions that
+run, so that every help page appears at once.
+"""
 
 import warnings
 from collections.abc import Mapping
+from functools import partial
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -10,26 +16,34 @@ from click.shell_completion import CompletionItem
 
 from regard.errors import UnknownNameError
 
+__all__ = ["LazyCommand", "LazyGroup", "RegardCommand", "command"]
 
-class Lazy(NamedTuple):
-    """Where a command lives, and the line that the group's help says of it."""
+
+class LazyCommand(NamedTuple):
+    """The module of a command, and its line in the group's help."""
 
     module: str
     help: str
 
 
-def begin(name: str, /, **asked: Any) -> None:
-    """Do the work of a command, which is imported now: its help needs none of it."""
-    with warnings.catch_warnings():
-        if asked.get("quiet"):
-            warnings.simplefilter("ignore")
-        import_module(f"regard.cli.work.{name}").run(**asked)
+class RegardCommand(click.Command):
+    """A command whose option --quiet also silences warnings."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command."""
+        with warnings.catch_warnings():
+            if ctx.params.get("quiet"):
+                warnings.simplefilter("ignore")
+            return super().invoke(ctx)
+
+
+command = partial(click.command, cls=RegardCommand)
 
 
 class LazyGroup(click.Group):
-    """A group that knows of each command its name, its module and one line of help."""
+    """A group that knows the name, the module and one line of help of each command."""
 
-    def __init__(self, *args: Any, lazy: Mapping[str, Lazy], **settings: Any) -> None:
+    def __init__(self, *args: Any, lazy: Mapping[str, LazyCommand], **settings: Any) -> None:
         super().__init__(*args, **settings)
         self.lazy = lazy
 
@@ -41,24 +55,24 @@ class LazyGroup(click.Group):
         """The command of this name, imported now."""
         if cmd_name not in self.lazy:
             return None
-        command: click.Command = getattr(import_module(self.lazy[cmd_name].module), cmd_name)
-        return command
+        found: click.Command = getattr(import_module(self.lazy[cmd_name].module), cmd_name)
+        return found
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command that the first argument names; an unknown one is told the nearest."""
+        """The command that the first argument names; an unknown name raises with the nearest."""
         if args[0] not in self.lazy and not ctx.resilient_parsing:
             raise UnknownNameError("command", args[0], self.lazy)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The commands of the help page, without importing any."""
+        """Write the commands into the help page, without importing any."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, lazy.help) for name, lazy in self.lazy.items()])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """What the shell may go on with: commands, of which none is imported, and options."""
+        """The commands (none is imported) and options with which the shell can go on."""
         commands = [
             CompletionItem(name, help=lazy.help)
             for name, lazy in self.lazy.items()

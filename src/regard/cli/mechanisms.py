@@ -1,11 +1,13 @@
-"""`regard mechanisms`: the catalog as a table, and all that there is to know of one entry."""
+"""`regard mechanisms`: the catalog as a table, and everything about one of its entries."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import click
 
 from regard.cli import options
-from regard.cli.lazy import begin
+from regard.cli.lazy import command
+from regard.cli.output import to_json_text
 
 _EXAMPLES = """\b
 Examples:
@@ -14,14 +16,44 @@ Examples:
   regard mechanisms additive --json"""
 
 
-@click.command(epilog=_EXAMPLES)
+@dataclass(frozen=True)
+class MechanismsOptions:
+    """The options of `regard mechanisms`."""
+
+    name: str | None
+    lang: str
+    as_json: bool
+
+
+@command(epilog=_EXAMPLES)
 @click.argument("name", required=False)
 @options.language
 @options.as_json
-def mechanisms(**asked: Any) -> None:
-    """List the mechanisms, or tell all about one.
+def mechanisms(**arguments: Any) -> None:
+    """List the attention mechanisms, or describe one.
 
-    Without NAME, every mechanism by family: its formula, its paper and its time for n queries and
-    m keys of width d. With NAME, or an alias, all about that one.
+    Without NAME, lists every mechanism by family: its formula, its paper, and its time for n
+    queries and m keys of width d. NAME is the name or an alias of one mechanism.
     """
-    begin("mechanisms", **asked)
+    _print_mechanisms(MechanismsOptions(**arguments))
+
+
+def _print_mechanisms(options: MechanismsOptions) -> None:
+    from rich.console import Console
+
+    from regard.attention import catalog
+    from regard.cli.printing.catalog import describe_entry, entry_record, list_entries
+
+    if options.as_json:
+        if options.name is None:
+            click.echo(to_json_text([entry_record(entry) for entry in catalog.values()], indent=2))
+        else:
+            click.echo(to_json_text(entry_record(catalog[options.name]), indent=2))
+        return
+    console = Console(highlight=False)
+    if options.name is None:
+        parts = list_entries(list(catalog.values()), options.lang, console.width)
+    else:
+        parts = describe_entry(catalog[options.name], options.lang)
+    for part in parts:
+        console.print(part)

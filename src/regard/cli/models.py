@@ -1,12 +1,14 @@
-"""`regard models`: what ships, what is cached, what a folder holds."""
+"""`regard models`: the models that are shipped, cached, or in a folder."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 
 from regard.cli import options
-from regard.cli.lazy import begin
+from regard.cli.lazy import command
+from regard.cli.output import to_json_text
 
 _EXAMPLES = """\b
 Examples:
@@ -15,16 +17,44 @@ Examples:
   regard models --json"""
 
 
-@click.command(epilog=_EXAMPLES)
+@dataclass(frozen=True)
+class ModelsOptions:
+    """The options of `regard models`."""
+
+    folder: Path | None
+    lang: str
+    as_json: bool
+
+
+@command(epilog=_EXAMPLES)
 @click.argument("folder", required=False, type=click.Path(path_type=Path))
 @options.language
 @options.as_json
-def models(**asked: Any) -> None:
-    """List the models that are here, or in a folder.
+def models(**arguments: Any) -> None:
+    """List the models on this machine, or in a folder.
 
-    Without FOLDER: those that came with regard, and those of Hugging Face that are in the cache of
-    this machine. With FOLDER: the model in it, or the models in its folders. Nothing is loaded and
-    nothing is downloaded. "regard" says that our own classes load a model, "transformers" that
-    regard look takes it by transformers' classes.
+    Without FOLDER: the models shipped with regard, and those of the Hugging Face hub in this
+    machine's cache. With FOLDER: the model in it, or the models in its folders. Nothing is loaded
+    or downloaded. "Loaded by" is regard if regard's own classes load the model, and transformers if
+    the classes of that package do.
     """
-    begin("models", **asked)
+    _print_models(ModelsOptions(**arguments))
+
+
+def _print_models(options: ModelsOptions) -> None:
+    from rich.console import Console
+
+    from regard.cli.printing.models import list_models
+    from regard.loading import describe_model, describe_models_here, find_models
+
+    if options.folder is not None:
+        groups = {"": [describe_model(path) for path in find_models(options.folder.expanduser())]}
+    else:
+        groups = describe_models_here()
+    if options.as_json:
+        records = {name: [model.to_json() for model in group] for name, group in groups.items()}
+        click.echo(to_json_text(records.get("", records), indent=2))
+        return
+    console = Console(highlight=False)
+    for part in list_models(groups, options.lang):
+        console.print(part)

@@ -1,4 +1,4 @@
-"""What leaves a command: text that any stream can carry, JSON, and files written whole."""
+"""What goes in and out of the process: arguments, text that any stream can carry, JSON, files."""
 
 import json
 import os
@@ -30,30 +30,34 @@ def prepare_streams() -> None:
         stream.reconfigure(errors="replace")
 
 
-def prepared_arguments(given: Sequence[str] | None) -> list[str]:
-    """The arguments as the text that their bytes are, where the system took them for another."""
-    return [_recoded(each) for each in (sys.argv[1:] if given is None else given)]
+def decode_arguments(arguments: Sequence[str] | None) -> list[str]:
+    """The arguments (None: those of the process) read as UTF-8, whatever the system's encoding."""
+    return [_decode(text) for text in (sys.argv[1:] if arguments is None else arguments)]
 
 
-def _recoded(text: str) -> str:
-    if not any("\udc80" <= each <= "\udcff" for each in text):  # bytes that were no characters
+def _decode(text: str) -> str:
+    # Python keeps bytes that the system's encoding does not have as these surrogates
+    if not any("\udc80" <= character <= "\udcff" for character in text):
         return text
     return os.fsencode(text).decode("utf-8", "surrogateescape")
 
 
 def prepare_warnings() -> None:
-    """Say our own warnings in one line, and those of other packages only to who asks by -W."""
+    """Print regard's own warnings as one line, and hide those of other packages.
+
+    With Python's option -W, warnings are shown as it says.
+    """
     if not sys.warnoptions:
-        warnings.showwarning = _note
+        warnings.showwarning = _print_note
 
 
-def _note(message: Warning | str, *_: Any, **__: Any) -> None:
+def _print_note(message: Warning | str, *_: Any, **__: Any) -> None:
     if str(message).startswith("regard"):
         click.echo(f"regard: note: {message}", err=True)
 
 
-def as_text(value: Any, indent: int | None = None) -> str:
-    """The value as JSON, with escapes where stdout lacks one of its characters."""
+def to_json_text(value: Any, indent: int | None = None) -> str:
+    """The value as JSON; characters that stdout cannot print are escaped."""
     text = json.dumps(value, ensure_ascii=False, indent=indent)
     try:
         text.encode(getattr(sys.stdout, "encoding", None) or "utf-8")
@@ -63,8 +67,8 @@ def as_text(value: Any, indent: int | None = None) -> str:
 
 
 @contextmanager
-def lines_to(out: Path | None) -> Iterator[TextIO | None]:
-    """Where lines go: a file that is there whole at the end or not at all; None is stdout."""
+def open_output(out: Path | None) -> Iterator[TextIO | None]:
+    """The file to write lines to, which appears whole at the end; None is stdout."""
     if out is None:
         yield None
         return
@@ -77,7 +81,7 @@ def lines_to(out: Path | None) -> Iterator[TextIO | None]:
 
 def write_lines(lines: Iterable[str], out: Path | None) -> None:
     """Print lines, or write them to a file and print its name."""
-    with lines_to(out) as file:
+    with open_output(out) as file:
         for line in lines:
             click.echo(line, file=file)
     if out is not None:

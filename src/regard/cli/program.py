@@ -1,4 +1,4 @@
-"""The command `regard` itself: its subcommands, and how an error leaves the process."""
+"""The command `regard` itself: its subcommands, and how errors become exit codes."""
 
 import sys
 from collections.abc import Sequence
@@ -8,29 +8,36 @@ import click
 from click.shell_completion import get_completion_class
 
 from regard._version import __version__
-from regard.cli.lazy import Lazy, LazyGroup
-from regard.cli.output import prepare_streams, prepare_warnings, prepared_arguments
+from regard.cli.lazy import LazyCommand, LazyGroup
+from regard.cli.output import decode_arguments, prepare_streams, prepare_warnings
 from regard.errors import RegardError
 
-_FAILED = 2
+_ERROR = 2
 _INTERRUPTED = 130
 _SHELLS = ("bash", "zsh", "fish")
 
 COMMANDS = {
-    "look": Lazy("regard.cli.look", "Show where a model looks while it reads and writes."),
-    "explain": Lazy("regard.cli.explain", "Show the three steps of attention on a text."),
-    "mechanisms": Lazy("regard.cli.mechanisms", "List the mechanisms, or tell all about one."),
-    "translate": Lazy("regard.cli.translate", "Translate texts with a model."),
-    "generate": Lazy("regard.cli.generate", "Continue texts with a model."),
-    "train": Lazy("regard.cli.train", "Train the model of a recipe, or go on with it."),
-    "evaluate": Lazy("regard.cli.evaluate", "Score a model on held-out DATA."),
-    "diagnose": Lazy(
-        "regard.cli.diagnose",
-        "Say what is wrong with a model's attention, and what deserves to be known of it.",
+    "look": LazyCommand("regard.cli.look", "Show what a model attends to in a text or an image."),
+    "explain": LazyCommand("regard.cli.explain", "Show the three steps of attention on a text."),
+    "mechanisms": LazyCommand(
+        "regard.cli.mechanisms", "List the attention mechanisms, or describe one."
     ),
-    "survey": Lazy("regard.cli.survey", "Survey every head of a model over a CORPUS."),
-    "models": Lazy("regard.cli.models", "List the models that are here, or in a folder."),
-    "info": Lazy("regard.cli.info", "Tell what a trace or a model is, in one glance."),
+    "translate": LazyCommand("regard.cli.translate", "Translate texts with a model."),
+    "generate": LazyCommand("regard.cli.generate", "Continue texts with a model."),
+    "train": LazyCommand(
+        "regard.cli.train", "Train the model of a recipe, or continue its training."
+    ),
+    "evaluate": LazyCommand(
+        "regard.cli.evaluate", "Compute the metrics of a model on held-out DATA."
+    ),
+    "diagnose": LazyCommand(
+        "regard.cli.diagnose", "Check a model's attention for bugs and notable patterns."
+    ),
+    "survey": LazyCommand(
+        "regard.cli.survey", "Measure every attention head of a model over a CORPUS."
+    ),
+    "models": LazyCommand("regard.cli.models", "List the models on this machine, or in a folder."),
+    "info": LazyCommand("regard.cli.info", "Describe a trace or a model."),
 }
 EXAMPLES = """\b
 Examples:
@@ -41,14 +48,14 @@ Examples:
 
 \b
 Exit codes:
-  0    done
-  1    diagnose: a finding as serious as --fail-on says; or nobody read the output to its end
-  2    an error: one line on stderr says what was expected, what came, what to do
+  0    success
+  1    diagnose: a finding as severe as --fail-on; or the reader of the output closed the pipe
+  2    an error: one line on stderr says what was expected, what was given and what to do
   130  interrupted by Ctrl-C"""
 
 
 class Program(LazyGroup):
-    """The group whose errors are one line on stderr and an exit code, never a traceback."""
+    """The group of all commands; an error becomes one line on stderr and an exit code."""
 
     def main(self, args: Sequence[str] | None = None, **settings: Any) -> NoReturn:  # type: ignore[override]
         """Run the command line and leave the process."""
@@ -57,23 +64,23 @@ class Program(LazyGroup):
         settings["standalone_mode"] = False
         settings.setdefault("prog_name", "regard")  # also as python -m regard
         try:
-            sys.exit(super().main(prepared_arguments(args), **settings))
+            sys.exit(super().main(decode_arguments(args), **settings))
         except (click.Abort, KeyboardInterrupt):
-            _complain("interrupted")
+            _print_error("interrupted")
             sys.exit(_INTERRUPTED)
         except click.ClickException as error:
-            _complain(error.format_message(), _hint(error))
+            _print_error(error.format_message(), _help_hint(error))
         except (RegardError, OSError) as error:
-            _complain(str(error))
+            _print_error(str(error))
         except (MemoryError, RuntimeError) as error:
-            if not _is_want_of_memory(error):
+            if not _is_out_of_memory(error):
                 raise
-            _complain("there is not enough memory; give a shorter text or a smaller model")
-        sys.exit(_FAILED)
+            _print_error("there is not enough memory; give a shorter text or a smaller model")
+        sys.exit(_ERROR)
 
 
-def _completion(context: click.Context, _: click.Parameter, shell: str | None) -> None:
-    """Print the script that teaches the shell our commands, and end."""
+def _print_completion_script(context: click.Context, _: click.Parameter, shell: str | None) -> None:
+    """Print the script by which a shell completes our commands, and end."""
     if shell is None or context.resilient_parsing:
         return
     kind = get_completion_class(shell)
@@ -95,34 +102,34 @@ def _completion(context: click.Context, _: click.Parameter, shell: str | None) -
     type=click.Choice(_SHELLS),
     is_eager=True,
     expose_value=False,
-    callback=_completion,
-    help='Print what completes commands by TAB; for bash: eval "$(regard --completion bash)".',
+    callback=_print_completion_script,
+    help='Print the script for TAB completion; for bash: eval "$(regard --completion bash)".',
 )
 @click.version_option(__version__, message="regard %(version)s")
 @click.pass_context
 def main(context: click.Context) -> None:
     """See where any model looks: build, watch, see and check attention.
 
-    Commands speak English or Chinese: --lang, or the environment variable REGARD_LANG, or LANG.
-    Colours are for terminals only, and NO_COLOR turns them off.
+    Output is English or Chinese: set --lang, or the environment variable REGARD_LANG, or LANG.
+    Colours appear in terminals only; the variable NO_COLOR turns them off.
     """
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
 
 
-def _is_want_of_memory(error: Exception) -> bool:
-    """Whether an allocation failed; torch says so in words."""
-    said = ("OutOfMemoryError", "can't allocate memory", "not enough memory")
-    return isinstance(error, MemoryError) or any(
-        each in f"{type(error).__name__} {error}" for each in said
-    )
+def _is_out_of_memory(error: Exception) -> bool:
+    """True if an allocation failed; torch raises a RuntimeError with one of these texts then."""
+    texts = ("OutOfMemoryError", "can't allocate memory", "not enough memory")
+    message = f"{type(error).__name__} {error}"
+    return isinstance(error, MemoryError) or any(text in message for text in texts)
 
 
-def _complain(message: str, hint: str = "") -> None:
+def _print_error(message: str, hint: str = "") -> None:
     line = " ".join(message.split())
     click.echo(f"regard: {line.removesuffix('.')}. {hint}" if hint else f"regard: {line}", err=True)
 
 
-def _hint(error: click.ClickException) -> str:
+def _help_hint(error: click.ClickException) -> str:
+    """Where the command's help is, if the error comes from a command."""
     context = getattr(error, "ctx", None)
     return "" if context is None else f"Try '{context.command_path} --help'."

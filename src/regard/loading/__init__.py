@@ -20,22 +20,27 @@ LoadedModel('en-zh-transformer', Transformer, translates, context_length=1024)
 
 Where what is: `loaded_model` has `load`; `abilities` tells what a model can do; `devices` finds a
 device by name; `pictures` reads image files and makes pixels of them; `descriptions` tells what the
-files of a folder say about its model without loading it; `cache` lists what the hub's cache has.
+files of a folder say about its model without loading it; `local_models` lists the
+models that are shipped or in the hub's cache.
 """
 
-from regard.loading.cache import cached_models
 from regard.loading.descriptions import ModelDescription, describe_model, find_models
 from regard.loading.devices import find_device
 from regard.loading.loaded_model import LoadedModel, load
+from regard.loading.local_models import cached_models, describe_models_here, find_model_folder
 from regard.loading.pictures import is_picture, page_picture, read_picture
+from regard.loading.text_length import fit_text
 
 __all__ = [
     "LoadedModel",
     "ModelDescription",
     "cached_models",
     "describe_model",
+    "describe_models_here",
     "find_device",
+    "find_model_folder",
     "find_models",
+    "fit_text",
     "is_picture",
     "load",
     "page_picture",

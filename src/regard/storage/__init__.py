@@ -23,6 +23,7 @@ and writes the file, `reading.py` checks a file and puts the tensors back, and `
 and decodes the header. A file of format 1 can still be read. Nothing in a file is ever executed.
 """
 
+from regard.storage.recognition import is_trace_file
 from regard.storage.traces import load_trace, save_trace
 
-__all__ = ["load_trace", "save_trace"]
+__all__ = ["is_trace_file", "load_trace", "save_trace"]

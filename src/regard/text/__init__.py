@@ -16,6 +16,7 @@ The sentences are data: one JSON file of this folder for each area, in the form
     findings.json   headings around findings, short names of the checks
     diagnosis.json  what each check says: sentence, meaning, remedy
     tables.json     tables of numbers as pages of their own
+    survey.json     measures of attention heads, their table and page
     commands.json   what the command line prints
 
 The page carries the sentences of three areas with it, because it changes its language without

@@ -1,0 +1,138 @@
+"""What a command line names: texts, a model to run on them, and the options in error messages."""
+
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from regard.errors import FileError, InputError, RegardError
+
+if TYPE_CHECKING:
+    from regard.loading import LoadedModel
+
+__all__ = [
+    "capture_inputs",
+    "default_model",
+    "errors_name_options",
+    "read_text",
+    "read_texts",
+]
+
+STDIN = "-"
+
+
+def read_text(argument: str | None, file: Path | None = None) -> str:
+    """One text: the argument, else the whole file, else stdin; - is stdin in both places."""
+    if argument is not None and file is not None:
+        raise click.UsageError("give a text or --file, not both")
+    if argument is not None and argument != STDIN:
+        return _check_text(argument)
+    text, name = _read(file, stdin_was_named=argument == STDIN)
+    return _check_not_empty(text, name).rstrip("\n")
+
+
+def read_texts(arguments: Sequence[str], file: Path | None) -> list[str]:
+    """Several texts: the arguments, else the lines of the file, else those of stdin."""
+    if arguments and file is not None:
+        raise click.UsageError("give texts or --file, not both")
+    if arguments and tuple(arguments) != (STDIN,):
+        return [_check_text(text) for text in arguments]
+    text, name = _read(file, stdin_was_named=bool(arguments))
+    # not splitlines(), which also splits at marks of other scripts that end no line of a file
+    return _check_not_empty(text, name).removesuffix("\n").split("\n")
+
+
+def _read(file: Path | None, *, stdin_was_named: bool) -> tuple[str, str]:
+    """What the file or stdin holds, and what a message calls it."""
+    # without arguments in a terminal, waiting for input would look as if the program hung
+    if file is None and not stdin_was_named and sys.stdin.isatty():
+        raise click.UsageError("no text; give some, or --file FILE, or - and lines on stdin")
+    name = "stdin" if file in (None, Path(STDIN)) else str(file)
+    contents = sys.stdin.buffer.read() if name == "stdin" else _read_bytes(name)
+    try:
+        return contents.decode("utf-8-sig").replace("\r\n", "\n"), name
+    except UnicodeDecodeError as error:
+        raise FileError(f"{name} is not UTF-8 text; save it as UTF-8") from error
+
+
+def _read_bytes(name: str) -> bytes:
+    try:
+        return Path(name).read_bytes()
+    except OSError as error:
+        raise FileError(f"cannot read {name}: {error.strerror}") from error
+
+
+def _check_not_empty(text: str, name: str) -> str:
+    if not text.strip():
+        raise InputError(f'{name} has no text; give some, such as "I love you"')
+    return text
+
+
+def _check_text(text: str) -> str:
+    if not text.strip():
+        raise InputError('a text is empty; give some, such as "I love you"')
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # bytes of the command line that are no characters
+        raise InputError("a text is not UTF-8; set the terminal to UTF-8") from None
+    return text
+
+
+def default_model(name: str | None, command: str, shipped_model: str) -> str:
+    """The model that was named, or else the shipped one that the command uses."""
+    from regard.models import shipped_models
+
+    if name is not None:
+        return name
+    if shipped_model not in shipped_models():
+        raise click.UsageError(
+            f"{shipped_model} is not shipped with this version; name a model: regard {command} "
+            "--model PATH|NAME"
+        )
+    return shipped_model
+
+
+@contextmanager
+def errors_name_options(options: Mapping[str, str], phrases: Mapping[str, str]) -> Iterator[None]:
+    """Rewrite an InputError that names arguments of Python so that it names options.
+
+    With `{"num_beams": "--beam"}` the message "num_beams=3 is ..." becomes "--beam 3 is ...".
+    `phrases` are replaced first, as they stand.
+    """
+    try:
+        yield
+    except InputError as error:
+        message = str(error)
+        for phrase, replacement in phrases.items():
+            message = message.replace(phrase, replacement)
+        for argument, option in options.items():
+            message = re.sub(rf"\b{argument}(?:=(True|[\w.]+))?", partial(_option, option), message)
+        raise InputError(message) from error
+
+
+def _option(option: str, argument: re.Match[str]) -> str:
+    """The option with the argument's value, which a flag does not have."""
+    return option if argument[1] in (None, "True") else f"{option} {argument[1]}"
+
+
+def capture_inputs(loaded: "LoadedModel", inputs: Any, generate: Any, name: str) -> Any:
+    """`regard.capture`; an error inside a model of transformers names the model and the inputs.
+
+    An error inside one of regard's own models is a mistake of ours, and keeps its traceback.
+    """
+    from regard.loading.loaded_model import first_line
+    from regard.tracing import capture
+
+    try:
+        return capture(loaded.model, loaded.processor, inputs, generate=generate)
+    except RegardError:
+        raise
+    except Exception as error:
+        if loaded.native:
+            raise
+        raise InputError(f"{loaded.name} cannot run on {name} ({first_line(error)})") from error

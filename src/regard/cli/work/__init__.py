@@ -1,1 +1,0 @@
-"""What the commands do, each in a module of its name; loaded when one runs, not for its help."""

@@ -1,0 +1,16 @@
+"""Which files are traces, without reading them."""
+
+from pathlib import Path
+
+from regard.storage.layout import LENGTH_BYTES, MAGIC
+
+__all__ = ["is_trace_file"]
+
+
+def is_trace_file(path: Path) -> bool:
+    """True if the first bytes of a file are those of a saved trace."""
+    try:
+        with path.open("rb") as file:
+            return file.read(LENGTH_BYTES + len(MAGIC))[LENGTH_BYTES:] == MAGIC
+    except (OSError, ValueError):
+        return False
