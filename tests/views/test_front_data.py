@@ -45,3 +45,10 @@ def test_every_kind_has_its_functions_and_its_name_in_both_languages():
         assert callable(kind.figure_drawing())
         assert say(kind.label_key, "en") == kind.name.capitalize()
         assert not say(kind.label_key, "zh").isascii()
+
+
+@pytest.mark.parametrize("page", ["views.md", "views.zh.md"])
+def test_the_reference_lists_every_kind_in_order(page):
+    lines = (ROOT / "docs" / "reference" / page).read_text("utf-8").splitlines()
+    listed = [line.split("`")[1] for line in lines if line.startswith("| `")]
+    assert listed == [*KINDS]
