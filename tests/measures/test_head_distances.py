@@ -19,7 +19,7 @@ from measures.attending import (
     with_weights,
 )
 from regard.errors import InputError
-from regard.measures import head_distances as sharing
+from regard.measures import head_distances
 from regard.measures.head_distances import (
     Drift,
     cell_distances,
@@ -58,7 +58,7 @@ def plainly(weights):
 @pytest.mark.parametrize("source", SOURCES)
 @pytest.mark.parametrize("text", [a_text, a_decoder, a_translation])
 def test_distances_of_heads_are_those_of_jensen_and_shannon(text, source, strip, monkeypatch):
-    monkeypatch.setattr(sharing, "STRIP", strip)
+    monkeypatch.setattr(head_distances, "WEIGHTS_AT_ONCE", strip)
     trace = text()
     found = distances(of_source(trace, source), "h.0")
     torch.testing.assert_close(found, plainly(trace["h.0"].weights()), atol=1e-7, rtol=0)
@@ -99,7 +99,7 @@ def test_rows_that_one_head_does_not_attend_with_are_not_compared():
 def test_small_maps_compare_rows_and_large_ones_the_cells_of_their_atlas(monkeypatch):
     trace = a_text()
     assert compares_rows(trace, "h.0")
-    monkeypatch.setattr(sharing, "MOST", HEADS * LENGTH * LENGTH - 1)
+    monkeypatch.setattr(head_distances, "MOST_WEIGHTS", HEADS * LENGTH * LENGTH - 1)
     assert not compares_rows(trace, "h.0")
     assert torch.equal(distances(trace, "h.0"), cell_distances(trace, "h.0"))
     assert compares_rows(of_source(trace, "dense"), "h.0")  # it has no atlas
@@ -179,7 +179,7 @@ def test_drift_between_different_numbers_of_heads_is_known():
 
 
 def test_drift_of_large_maps_compares_cells(monkeypatch):
-    monkeypatch.setattr(sharing, "MOST", 1)
+    monkeypatch.setattr(head_distances, "MOST_WEIGHTS", 1)
     trace = layers(a_text(), a_text())
     (found,) = drift(trace)
     gone = [replace(each, source=SummaryOnly(each.shape)) for each in trace]

@@ -1,4 +1,6 @@
+import sys
 from dataclasses import fields, replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -244,7 +246,7 @@ def test_heads_in_another_order_have_their_numbers_in_that_order(scores, order):
 @pytest.mark.parametrize("text", TEXTS)
 @pytest.mark.parametrize("tall", [1, 3, 128])
 def test_a_profile_has_the_mean_mass_at_each_offset(text, source, tall, monkeypatch):
-    monkeypatch.setattr(heads, "_TALL", tall)
+    monkeypatch.setattr(heads, "_BAND_ROWS", tall)
     trace = TEXTS[text]()
     weights = trace["h.0"].weights()
     found = distance_profile(of_source(trace, source), "h.0", 3)
@@ -284,3 +286,19 @@ def test_a_profile_reaches_somewhere():
 def test_a_trace_of_many_sites_is_asked_for_one():
     trace = Trace.from_weights(torch.eye(5).expand(2, 3, 5, 5), list("abcde"))
     assert head_numbers(trace, "layer 1").on_self.tolist() == [1, 1, 1]
+
+
+def test_the_repr_is_short_and_the_table_has_a_row_for_each_head(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", SimpleNamespace(DataFrame=dict))
+    found = head_numbers(a_text(), "h.0")
+    assert repr(found).startswith(f"<HeadNumbers of {HEADS} heads over {LENGTH} rows: ")
+    table = found.to_pandas()
+    assert table["head"] == list(range(HEADS))
+    assert {*table} == {"head", *NAMES}
+    assert table["entropy"] == found.entropy.tolist()
+
+
+def test_a_table_without_pandas_says_how_to_install_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(InputError, match="pip install pandas"):
+        head_numbers(a_text(), "h.0").to_pandas()

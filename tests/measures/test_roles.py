@@ -1,4 +1,6 @@
+import sys
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -21,7 +23,15 @@ from measures.attending import (
 )
 from regard import masks
 from regard.measures.repeated_tokens import repeat_attention
-from regard.measures.roles import NAMES, Role, aligner, best_offsets, leading_roles, roles
+from regard.measures.roles import (
+    NAMES,
+    LeadingRoles,
+    Role,
+    aligner,
+    best_offsets,
+    leading_roles,
+    roles,
+)
 from regard.types import Axis, DenseWeights, Tokens, Trace
 
 CROSSING = {"first", "delimiter", "broad", "aligner"}
@@ -241,3 +251,12 @@ def test_a_map_of_rows_elsewhere_has_no_neighbours():
     each = trace["h.0"].part(range(8, 11), range(3))
     found = roles(with_map(trace, replace(each, rows=Axis("tokens", (8, 9, 10)))), "h.0")
     assert found["previous"].isnan().all()
+
+
+def test_leading_roles_have_a_short_repr_and_a_table(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", SimpleNamespace(DataFrame=dict))
+    found = LeadingRoles([Role("offset", 0.75, -2), None])
+    assert repr(found) == "<LeadingRoles: offset 75%, unknown>"
+    table = found.to_pandas()
+    assert (table["head"], table["role"], table["offset"]) == ([0, 1], ["offset", None], [-2, None])
+    assert table["strength"][0] == 0.75

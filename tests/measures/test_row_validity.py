@@ -15,7 +15,13 @@ def even(rows=5, columns=5, heads=1):
 
 def test_rows_that_are_shares_are_sound():
     found = row_validity(Trace.from_weights(even(heads=3), WORDS), "weights")
-    for part in (found.blind, found.broken, found.beyond, found.missing, found.padding):
+    for part in (
+        found.empty_rows,
+        found.invalid_rows,
+        found.excess,
+        found.missing,
+        found.on_padding,
+    ):
         torch.testing.assert_close(part, torch.zeros(3, dtype=torch.double), atol=1e-6, rtol=0)
 
 
@@ -23,7 +29,7 @@ def test_rows_without_weight_are_blind_and_not_missing():
     weights = even()
     weights[0, :3] = 0
     found = row_validity(Trace.from_weights(weights, WORDS), "weights")
-    assert found.blind.item() == pytest.approx(0.6)
+    assert found.empty_rows.item() == pytest.approx(0.6)
     assert found.missing.item() == pytest.approx(0, abs=1e-6)
 
 
@@ -32,19 +38,19 @@ def test_a_row_that_is_no_weights_is_broken(wrong):
     weights = even()
     weights[0, 2, 1] = wrong
     found = row_validity(Trace.from_weights(weights, WORDS), "weights")
-    assert found.broken.item() == pytest.approx(0.2)
+    assert found.invalid_rows.item() == pytest.approx(0.2)
 
 
 def test_sums_are_measured_on_both_sides_of_one():
     weights = torch.cat([even() * 1.5, even() * 0.75])
     found = row_validity(Trace.from_weights(weights, WORDS), "weights")
-    assert found.beyond.tolist() == pytest.approx([0.5, -0.25])
+    assert found.excess.tolist() == pytest.approx([0.5, -0.25])
     assert found.missing.tolist() == pytest.approx([0, 0.25])
 
 
 def test_what_weights_of_ones_own_lack_is_not_taken_for_padding():
     found = row_validity(Trace.from_weights(even() * 0.75, WORDS), "weights")
-    assert found.padding.item() == 0
+    assert found.on_padding.item() == 0
 
 
 def test_what_a_softmax_gave_to_keys_that_were_dropped_is_on_padding():
@@ -55,13 +61,13 @@ def test_what_a_softmax_gave_to_keys_that_were_dropped_is_on_padding():
     each = AttentionMap("h", "encoder", axis, axis, source)
     found = row_validity(Trace({"tokens": Tokens(tuple(WORDS))}, (each,)), "h")
     lost = 1 - each.weights().sum(dim=2).mean(dim=1)
-    torch.testing.assert_close(found.padding, lost.double(), atol=1e-6, rtol=0)
+    torch.testing.assert_close(found.on_padding, lost.double(), atol=1e-6, rtol=0)
 
 
 def test_nothing_is_said_of_weights_that_are_gone():
     found = row_validity(a_trace(), "h.2")
     assert found.missing.isnan().all()
-    assert not found.broken.any()
+    assert not found.invalid_rows.any()
 
 
 def test_columns_that_were_cut_off_are_not_missing():

@@ -1,6 +1,8 @@
 """Heads that are out of use, one at a time."""
 
+import sys
 from math import isnan
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -128,3 +130,12 @@ def test_what_cannot_be_knocked_out_is_told() -> None:
 def test_a_way_that_there_is_not_is_refused() -> None:
     with pytest.raises(UnknownNameError, match="did you mean 'zero'"):
         knock_outs(writer(), tokenizer(), TEXT, to="zeros")  # type: ignore[arg-type]
+
+
+def test_the_repr_is_short_and_the_table_has_a_row_for_each_head(monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    monkeypatch.setitem(sys.modules, "pandas", SimpleNamespace(DataFrame=dict))
+    found = knock_outs(writer(), tokenizer(), "we love tea")
+    assert repr(found).startswith("<KnockOuts of 6 heads at 2 sites over 1 texts: loss of text ")
+    table = found.to_pandas()
+    assert (len(table["site"]), table["head"]) == (6, [0, 1, 2] * 2)
+    assert table["rise"][4] == found.rise[table["site"][4]][1].item()

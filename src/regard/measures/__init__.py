@@ -1,4 +1,31 @@
-"""Measures: from traces to numbers. Pure functions; no model is run."""
+"""Measures: from a trace to numbers. They are pure functions, and never run a model.
+
+A measure takes a trace and a site, and returns one number per head, or a table of them. A trace of
+five tokens, whose one head attends to the token before::
+
+    >>> import torch
+    >>> from regard.measures import head_numbers, leading_roles
+    >>> from regard.types import Trace
+    >>> weights = torch.eye(5)[[0, 0, 1, 2, 3]]
+    >>> trace = Trace.from_weights(weights, ["we", "love", "tea", "and", "cats"])
+    >>> head_numbers(trace, "weights").on_previous.item()  # the first token has none before it
+    0.8
+    >>> leading_roles(trace, "weights")
+    <LeadingRoles: previous 100%>
+
+Which file holds what:
+
+- `heads`: entropy, distances, and where the weight falls, for each head; `token_kinds` tells
+  special tokens and punctuation apart;
+- `roles`: roles from the literature; `repeated_tokens`, `head_detector`: induction, duplicates;
+- `head_distances`: how similar heads and layers are; `text_variation`: one head over several texts;
+- `decoding`, `alignment`: cross-attention of translators, and word links;
+- `row_validity`: whether rows are valid weights at all;
+- `faithfulness`: the arithmetic of erasure curves and rank agreement.
+
+Numbers come from statistics that were taken while the model ran, where a trace keeps them; else
+from the weights, in strips of rows, so that no measure holds query x key numbers of a long text.
+"""
 
 from regard.measures.alignment import (
     GoldLinks,
@@ -25,12 +52,13 @@ from regard.measures.head_detector import pattern_share
 from regard.measures.head_distances import Drift, compares_rows, distances, drift, redundancy
 from regard.measures.heads import HeadNumbers, distance_profile, head_numbers
 from regard.measures.repeated_tokens import RepeatAttention, repeat_attention
-from regard.measures.roles import Role, aligner, best_offsets, leading_roles, roles
+from regard.measures.roles import LeadingRoles, Role, aligner, best_offsets, leading_roles, roles
 
 __all__ = [
     "Drift",
     "GoldLinks",
     "HeadNumbers",
+    "LeadingRoles",
     "LinkAgreement",
     "RepeatAttention",
     "Role",

@@ -1,7 +1,8 @@
-"""From cross-attention to word links, and how well they agree with links drawn by hand.
+"""Word links from cross-attention, and how well they agree with links drawn by hand.
 
-A link is (source word, target word), counted from 0. Weights have the axes (target source): a row
-says where a target word looked.
+A link is (source word, target word), both counted from 0. Weights have the axes (target source): a
+row has the weights of one target word. For "I love you" and 我 爱 你, the links (0, 0), (1, 1) and
+(2, 2) are the largest weights of the three rows.
 """
 
 import re
@@ -18,18 +19,17 @@ Link = tuple[int, int]
 Links = frozenset[Link]
 Weights = Float[Tensor, "target source"]
 
-_GOLD = re.compile(r"(\d+)([-p])(\d+)")
+_LINK = re.compile(r"(\d+)([-p])(\d+)")
 _NEIGHBOURS = [(down, across) for down in (-1, 0, 1) for across in (-1, 0, 1) if down or across]
 
 
 def merge_pieces(
     weights: Weights, rows: Sequence[int | None], columns: Sequence[int | None]
 ) -> Float[Tensor, "target_word source_word"]:
-    """The weights between words, from those between pieces.
+    """The weights between words, from the weights between pieces.
 
-    A piece's `rows` or `columns` number is that of its word, None for a special token, which is
-    left out. A word receives what its pieces receive together, and looks where its pieces look on
-    average.
+    `rows` and `columns` have the word number of each piece, None for special tokens, which are left
+    out. A word receives the sum of what its pieces receive, and attends as they do on average.
     """
     if weights.shape != (len(rows), len(columns)):
         raise ShapeError(
@@ -42,49 +42,49 @@ def merge_pieces(
 
 
 def argmax_links(weights: Weights) -> Links:
-    """Each target word with the source word that it looked at most; rows of zeros have none."""
+    """Links each target word to the source word with its largest weight; a zero row has no link."""
     best = weights.argmax(dim=1).tolist()
     seen = (weights.amax(dim=1) > 0).tolist()
     return frozenset((source, row) for row, source in enumerate(best) if seen[row])
 
 
 def threshold_links(weights: Weights, threshold: float) -> Links:
-    """Each pair whose weight is at least the threshold."""
+    """Links all pairs whose weight is at least the threshold."""
     pairs = (weights >= threshold).nonzero().tolist()
     return frozenset((source, target) for target, source in pairs)
 
 
 def intersect_links(forward: Weights, backward: Float[Tensor, "source target"]) -> Links:
-    """The links that both directions draw: the intersection of Och and Ney (2003)."""
-    return argmax_links(forward) & _turned(argmax_links(backward))
+    """The argmax links that both directions share: the intersection of Och and Ney (2003)."""
+    return argmax_links(forward) & _swap_sides(argmax_links(backward))
 
 
 def grow_diag(forward: Weights, backward: Float[Tensor, "source target"]) -> Links:
-    """grow-diag (Koehn et al. 2003): the links of both directions, grown by neighbours.
+    """grow-diag (Koehn et al. 2003): the shared links of both directions, grown by neighbours.
 
-    A link of either direction joins if it is beside one that is there, diagonally included, and
-    one of its words has none yet.
+    A link of one direction is added if it is next to a link, also diagonally, and one of its words
+    has no link yet.
     """
-    either = argmax_links(forward) | _turned(argmax_links(backward))
-    found = set(intersect_links(forward, backward))
+    either = argmax_links(forward) | _swap_sides(argmax_links(backward))
+    links = set(intersect_links(forward, backward))
     growing = True
     while growing:
-        sources, targets = ({link[side] for link in found} for side in (0, 1))
+        sources, targets = ({link[side] for link in links} for side in (0, 1))
         joining = {
             (source, target)
-            for source, target in either - found
+            for source, target in either - links
             if (source not in sources or target not in targets)
-            and any((source + down, target + across) in found for down, across in _NEIGHBOURS)
+            and any((source + down, target + across) in links for down, across in _NEIGHBOURS)
         }
         growing = bool(joining)
-        # one at a time: each takes words that the next may then not join by
-        found |= {min(joining)} if joining else set()
-    return frozenset(found)
+        # one at a time: a link that is added takes words away from the next candidates
+        links |= {min(joining)} if joining else set()
+    return frozenset(links)
 
 
 @dataclass(frozen=True)
 class GoldLinks:
-    """Links drawn by hand: those that are sure, and with them those that are possible."""
+    """Links drawn by hand: the sure ones, and the possible ones, which include the sure ones."""
 
     sure: Links
     possible: Links
@@ -95,9 +95,9 @@ class GoldLinks:
 
 
 def read_gold_links(line: str, *, first: int = 0, reverse: bool = False) -> GoldLinks:
-    """Links as text: `i-j` is sure, `ipj` possible (Pharaoh's form with Och and Ney's marks).
+    """Parse links: `i-j` is a sure link, `ipj` a possible one (Pharaoh's format, Och and Ney's p).
 
-    `first` is the number of the first word; `reverse` says that the target comes first.
+    `first` is the number of the first word, 0 or 1; `reverse` says that the target comes first.
 
     >>> from regard.measures import read_gold_links
     >>> sorted(read_gold_links("1-1 2-3 3p2", first=1).possible)
@@ -105,7 +105,7 @@ def read_gold_links(line: str, *, first: int = 0, reverse: bool = False) -> Gold
     """
     sure, possible = set[Link](), set[Link]()
     for word in line.split():
-        parts = _GOLD.fullmatch(word)
+        parts = _LINK.fullmatch(word)
         if parts is None or min(int(parts[1]), int(parts[3])) < first:
             raise InputError(
                 f"expected links such as {first}-{first + 1} or {first}p{first + 1}, counted from "
@@ -121,7 +121,7 @@ def read_gold_links(line: str, *, first: int = 0, reverse: bool = False) -> Gold
 
 @dataclass(frozen=True)
 class LinkAgreement:
-    """How well links agree with gold ones, over any number of sentences."""
+    """How well links agree with gold links, over any number of sentences."""
 
     precision: float
     recall: float
@@ -129,10 +129,10 @@ class LinkAgreement:
     """Alignment error rate, 1 - (|A & S| + |A & P|) / (|A| + |S|) (Och and Ney 2003)."""
 
 
-def agreement(found: Iterable[Links], gold: Iterable[GoldLinks]) -> LinkAgreement:
-    """The agreement over all sentences together."""
+def agreement(drawn_links: Iterable[Links], gold: Iterable[GoldLinks]) -> LinkAgreement:
+    """Precision, recall and alignment error rate over all sentences together."""
     drawn = sure = on_sure = on_possible = 0
-    for links, right in zip(found, gold, strict=True):
+    for links, right in zip(drawn_links, gold, strict=True):
         drawn, sure = drawn + len(links), sure + len(right.sure)
         on_sure += len(links & right.sure)
         on_possible += len(links & right.possible)
@@ -146,13 +146,14 @@ def agreement(found: Iterable[Links], gold: Iterable[GoldLinks]) -> LinkAgreemen
 
 
 def _membership(words: Sequence[int | None], like: Tensor) -> Float[Tensor, "piece word"]:
+    """A matrix with 1 where a piece belongs to a word, of the dtype and device of `like`."""
     count = max((word for word in words if word is not None), default=-1) + 1
-    found = torch.zeros(len(words), count, dtype=like.dtype, device=like.device)
+    member = torch.zeros(len(words), count, dtype=like.dtype, device=like.device)
     for piece, word in enumerate(words):
         if word is not None:
-            found[piece, word] = 1
-    return found
+            member[piece, word] = 1
+    return member
 
 
-def _turned(links: Links) -> Links:
+def _swap_sides(links: Links) -> Links:
     return frozenset((second, first) for first, second in links)

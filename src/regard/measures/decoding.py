@@ -1,8 +1,8 @@
-"""Where a decoder looked while it wrote: what it covered, left out, came back to, in what order.
+"""Cross-attention while decoding: which source tokens were covered, left out or revisited.
 
-The rows of a cross map stand in the order of writing. `head` picks one head; without it the mean of
-all heads is taken. Special tokens of the source take part like others: `merge_words` leaves them
-out and joins pieces to words, and its trace goes into the same functions.
+The rows of a cross map are in the order in which the target was written. `head` picks one head;
+without it the mean of all heads is taken. Special tokens of the source take part like others:
+`merge_words` leaves them out and joins pieces to words, and its trace goes into the same functions.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,10 +21,10 @@ Keys = Float[Tensor, " key"]
 
 
 def coverage(trace: Trace, site: str, head: int | None = None) -> Keys:
-    """How much each source token received over all steps, sum_i a_ij (Tu et al. 2016).
+    """The total weight that each source token received over all steps, sum_i a_ij (Tu et al. 2016).
 
-    Their linguistic coverage with a fertility of one. About one for each word where a translation
-    is faithful; near zero for what was left out.
+    It is their linguistic coverage with a fertility of one: about one for each word of a faithful
+    translation, near zero for words that were left out.
 
     >>> import torch
     >>> from regard.measures.decoding import coverage
@@ -34,15 +34,15 @@ def coverage(trace: Trace, site: str, head: int | None = None) -> Keys:
     >>> coverage(trace, "weights")
     tensor([1.2500, 0.7500], dtype=torch.float64)
     """
-    total = _cross(trace, site).received().total.cpu().double()
-    return total.mean(dim=0) if head is None else total[_known(trace[site], head)]
+    total = _cross_map(trace, site).received().total.cpu().double()
+    return total.mean(dim=0) if head is None else total[_check_head(trace[site], head)]
 
 
 def fertility(trace: Trace, site: str, head: int | None = None) -> Int[Tensor, " key"]:
     """How many target tokens have their largest weight on each source token.
 
-    The fertility of Brown et al. (1993) read off attention; zero is a word that no other word was
-    written from.
+    It is the fertility of Brown et al. (1993), read from attention. Zero means that no target token
+    was translated from this source token.
 
     >>> import torch
     >>> from regard.measures.decoding import fertility
@@ -56,10 +56,9 @@ def fertility(trace: Trace, site: str, head: int | None = None) -> Int[Tensor, "
 
 
 def revisits(trace: Trace, site: str, head: int | None = None) -> Int[Tensor, " key"]:
-    """How many times the largest weight came back to each source token after it had been elsewhere.
+    """How many times the largest weight returned to each source token after being elsewhere.
 
-    Attention that comes back again and again is a sign of text that is written twice (Tu et al.
-    2016, "over-translation").
+    Many returns are a sign of text that is written twice (Tu et al. 2016, "over-translation").
 
     >>> import torch
     >>> from regard.measures.decoding import revisits
@@ -70,13 +69,14 @@ def revisits(trace: Trace, site: str, head: int | None = None) -> Int[Tensor, " 
     """
     peaks = argmax_sources(trace, site, head)
     peaks = peaks[peaks >= 0]
+    # the first step of each run of steps with the same peak
     begun = peaks[torch.cat([torch.ones_like(peaks[:1]), peaks.diff()]) != 0]
     visits = torch.bincount(begun, minlength=len(trace[site].columns))
     return (visits - 1).clamp_min(0)
 
 
 def monotonicity(trace: Trace, site: str, head: int | None = None) -> float:
-    """Whether the text is read in the order in which it is written: 1 in order, -1 backwards.
+    """Whether the source is read in the order in which the target is written: 1 yes, -1 reversed.
 
     Kendall's (1938) tau between the steps and their expected source positions, sum_j j a_ij /
     sum_j a_ij: the share of pairs of steps in order less that of pairs in disorder. NaN with fewer
@@ -101,7 +101,7 @@ def monotonicity(trace: Trace, site: str, head: int | None = None) -> float:
 def expected_positions(trace: Trace, site: str, head: int | None = None) -> Float[Tensor, " query"]:
     """The expected source position of each step; NaN for a step that attends to nothing."""
     found = []
-    for weights in _strips(trace, site, head):
+    for weights in _row_strips(trace, site, head):
         place = torch.arange(weights.shape[1], dtype=torch.float64)
         found.append((weights * place).sum(dim=1) / weights.sum(dim=1))
     return torch.cat(found)
@@ -110,18 +110,18 @@ def expected_positions(trace: Trace, site: str, head: int | None = None) -> Floa
 def argmax_sources(trace: Trace, site: str, head: int | None = None) -> Int[Tensor, " query"]:
     """The source token with the largest weight of each step, -1 for a step that attends nowhere."""
     found = []
-    for weights in _strips(trace, site, head):
+    for weights in _row_strips(trace, site, head):
         largest, key = weights.max(dim=1)
         found.append(key.masked_fill(~(largest > 0), -1))
     return torch.cat(found)
 
 
 def merge_words(trace: Trace, site: str) -> Trace:
-    """The cross map between words: pieces merged as in `alignment.merged`, special tokens left out.
+    """The cross map between words: pieces merged as by `merge_pieces`, special tokens left out.
 
-    A word receives what its pieces receive together, and looks where they look on average. Rows are
-    called by the tokens that they led to, where these are known. What special tokens received is
-    in no word, so that rows sum to less than one.
+    A word receives the sum of what its pieces receive, and attends as they do on average. Rows are
+    named by the tokens that they produced, where these are known. What special tokens received
+    belongs to no word, so that rows sum to less than one.
 
     >>> import torch
     >>> from regard.measures.decoding import coverage, merge_words
@@ -132,51 +132,55 @@ def merge_words(trace: Trace, site: str) -> Trace:
     >>> words.streams["keys"], coverage(words, "weights").item()
     (Tokens('unseen'), 0.75)
     """
-    each = _cross(trace, site)
-    above = trace.tokens(each.rows if each.produced is None else each.produced)
-    across = trace.tokens(each.columns)
-    rows, columns = _numbers(above), _numbers(across)
-    weights = torch.stack([merge_pieces(head, rows, columns) for head in each.weights()])
+    attention_map = _cross_map(trace, site)
+    above = trace.tokens(
+        attention_map.rows if attention_map.produced is None else attention_map.produced
+    )
+    across = trace.tokens(attention_map.columns)
+    rows, columns = _word_numbers(above), _word_numbers(across)
+    weights = torch.stack([merge_pieces(head, rows, columns) for head in attention_map.weights()])
     streams = {
-        each.rows.stream: _words(above, rows),
-        each.columns.stream: _words(across, columns),
+        attention_map.rows.stream: _word_tokens(above, rows),
+        attention_map.columns.stream: _word_tokens(across, columns),
     }
     targets, originals = (
         Axis(axis.stream, tuple(range(len(streams[axis.stream]))))
-        for axis in (each.rows, each.columns)
+        for axis in (attention_map.rows, attention_map.columns)
     )
     found = AttentionMap(site, "cross", targets, originals, DenseWeights(weights))
-    return Trace(streams, (replace(found, head_indices=each.head_indices),))
+    return Trace(streams, (replace(found, head_indices=attention_map.head_indices),))
 
 
-def _cross(trace: Trace, site: str) -> AttentionMap:
-    each = trace[site]
-    if each.kind != "cross":
+def _cross_map(trace: Trace, site: str) -> AttentionMap:
+    attention_map = trace[site]
+    if attention_map.kind != "cross":
         known = [one.site for one in trace.of("cross")]
         raise InputError(
             f"expected a site that looks from what is written at a source, got {site!r} of kind "
-            f"{each.kind!r}; this trace has {', '.join(known) or 'none'}"
+            f"{attention_map.kind!r}; this trace has {', '.join(known) or 'none'}"
         )
-    return each
+    return attention_map
 
 
-def _known(each: AttentionMap, head: int) -> int:
-    if not 0 <= head < each.heads:
-        raise InputError(f"no head {head} at {each.site!r}; it has heads 0 to {each.heads - 1}")
+def _check_head(attention_map: AttentionMap, head: int) -> int:
+    if not 0 <= head < attention_map.heads:
+        raise InputError(
+            f"no head {head} at {attention_map.site!r}; it has heads 0 to {attention_map.heads - 1}"
+        )
     return head
 
 
-def _strips(trace: Trace, site: str, head: int | None) -> Iterator[Float[Tensor, "query key"]]:
+def _row_strips(trace: Trace, site: str, head: int | None) -> Iterator[Float[Tensor, "query key"]]:
     """The rows of a head, or of the mean of all, in strips."""
-    each = _cross(trace, site)
+    attention_map = _cross_map(trace, site)
     if head is not None:
-        each = each.select([_known(each, head)])
-    yield torch.zeros(0, len(each.columns), dtype=torch.float64)
-    for _, weights in each.row_strips():
+        attention_map = attention_map.select([_check_head(attention_map, head)])
+    yield torch.zeros(0, len(attention_map.columns), dtype=torch.float64)
+    for _, weights in attention_map.row_strips():
         yield weights.cpu().double().mean(dim=0)
 
 
-def _numbers(tokens: Tokens) -> list[int | None]:
+def _word_numbers(tokens: Tokens) -> list[int | None]:
     """The word of each piece, counted from 0; None for a special token."""
     special = tokens.special or (False,) * len(tokens)
     words = tokens.words or range(len(tokens))
@@ -185,7 +189,7 @@ def _numbers(tokens: Tokens) -> list[int | None]:
     return [None if word is None else order[word] for word in kept]
 
 
-def _words(tokens: Tokens, numbers: Sequence[int | None]) -> Tokens:
+def _word_tokens(tokens: Tokens, numbers: Sequence[int | None]) -> Tokens:
     texts = [""] * (max((n for n in numbers if n is not None), default=-1) + 1)
     for text, number in zip(tokens.texts, numbers, strict=True):
         if number is not None:

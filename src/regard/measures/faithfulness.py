@@ -1,7 +1,8 @@
-"""How well a ranking of tokens explains an output: curves of erasure, and agreement of rankings.
+"""How well a ranking of tokens explains an output: erasure curves, and agreement of rankings.
 
-All are functions of numbers that a model gave: `whole` for the whole input, and one for each
-number of tokens that was erased, or kept alone.
+All are functions of numbers that a model gave: `full` for the whole input, and one value for each
+number of tokens that were erased, or kept alone. With the probability 0.75 for the whole input, and
+0.5 and 0.25 without the first and the first two tokens, `comprehensiveness` is 0.25 and 0.5.
 """
 
 from collections.abc import Sequence
@@ -16,40 +17,40 @@ from regard.errors import InputError, ShapeError
 SHARES = (0.01, 0.05, 0.10, 0.20, 0.50)  # of tokens, the bins of DeYoung et al. 2020
 
 Curve = Float[Tensor, "*draw step"]
-Scores = Float[Tensor, " token"]
+Importance = Float[Tensor, " token"]
 
 
-def comprehensiveness(whole: float, without: Curve) -> Curve:
+def comprehensiveness(full: float, without: Curve) -> Curve:
     """How much an output falls without tokens, m(x) - m(x without r) (DeYoung et al. 2020, eq. 1).
 
-    High if what was erased mattered.
+    High if the erased tokens mattered.
 
     >>> import torch
     >>> from regard.measures.faithfulness import comprehensiveness
     >>> comprehensiveness(0.75, torch.tensor([0.5, 0.25]))
     tensor([0.2500, 0.5000])
     """
-    return whole - without
+    return full - without
 
 
-def sufficiency(whole: float, alone: Curve) -> Curve:
-    """How much the output falls with nothing but the tokens, m(x) - m(r) (ibid., eq. 2).
+def sufficiency(full: float, alone: Curve) -> Curve:
+    """How much the output falls with the tokens alone, m(x) - m(r) (DeYoung et al. 2020, eq. 2).
 
-    Low if they are enough.
+    Low if the tokens are enough.
 
     >>> import torch
     >>> from regard.measures.faithfulness import sufficiency
     >>> sufficiency(0.75, torch.tensor([0.25, 0.75]))
     tensor([0.5000, 0.0000])
     """
-    return whole - alone
+    return full - alone
 
 
 def area_over_curve(falls: Curve) -> Float[Tensor, "*draw"]:
-    """AOPC, the area over a perturbation curve: the mean fall, no perturbation being one of them.
+    """AOPC, the area over the perturbation curve: the mean fall over all steps.
 
     1 / (L + 1) times the sum over 0 .. L steps (Samek et al. 2017), or over L bins of shares of
-    the tokens (DeYoung et al. 2020, section 4.2).
+    the tokens (DeYoung et al. 2020, section 4.2). Step 0, no perturbation, has a fall of 0.
 
     >>> import torch
     >>> from regard.measures.faithfulness import area_over_curve
@@ -62,7 +63,7 @@ def area_over_curve(falls: Curve) -> Float[Tensor, "*draw"]:
 
 
 def bin_sizes(shares: Sequence[float], count: int) -> tuple[int, ...]:
-    """How many of so many tokens each share is, rounded up; each number once.
+    """The number of tokens that each share of `count` tokens is, rounded up; each number once.
 
     >>> from regard.measures.faithfulness import SHARES, bin_sizes
     >>> bin_sizes(SHARES, 20), bin_sizes(SHARES, 3)
@@ -76,25 +77,25 @@ def bin_sizes(shares: Sequence[float], count: int) -> tuple[int, ...]:
     return tuple(sorted({max(1, ceil(round(share * count, 9))) for share in shares}))
 
 
-def ranking(scores: Scores) -> list[int]:
-    """The places of tokens, highest score first; of equals the first one first.
+def ranking(importance: Importance) -> list[int]:
+    """The positions of tokens in the order of their importance; of equals the first comes first.
 
     >>> import torch
     >>> from regard.measures.faithfulness import ranking
     >>> ranking(torch.tensor([0.1, 0.7, 0.1, 0.1]))
     [1, 0, 2, 3]
     """
-    if not bool(scores.isfinite().all()):
-        raise InputError(f"expected a finite score for each token, got {scores.tolist()}")
-    found: list[int] = scores.argsort(descending=True, stable=True).tolist()
-    return found
+    if not bool(importance.isfinite().all()):
+        raise InputError(f"expected a finite score for each token, got {importance.tolist()}")
+    order: list[int] = importance.argsort(descending=True, stable=True).tolist()
+    return order
 
 
-def kendall(one: Scores, other: Scores) -> float:
+def kendall(one: Importance, other: Importance) -> float:
     """Kendall's tau-b: agreement of two rankings by pairs, -1 to 1, ties left out (Kendall 1945).
 
-    As attention is compared with gradients and leave-one-out by Jain and Wallace 2019, section
-    4.1. NaN where one of them has the same score for all. It costs token x token numbers.
+    Jain and Wallace 2019, section 4.1, compare attention with gradients and leave-one-out by it.
+    NaN where one ranking has the same importance for all. It costs token x token numbers.
 
     >>> import torch
     >>> from regard.measures.faithfulness import kendall
@@ -102,13 +103,13 @@ def kendall(one: Scores, other: Scores) -> float:
     0.333
     """
     _check_pair(one, other)
-    signs = [_signs(each) for each in (one, other)]
+    signs = [_pair_signs(each) for each in (one, other)]
     agreeing = (signs[0] * signs[1]).sum()
     untied = (signs[0].abs().sum() * signs[1].abs().sum()).sqrt()
     return float(agreeing / untied)
 
 
-def spearman(one: Scores, other: Scores) -> float:
+def spearman(one: Importance, other: Importance) -> float:
     """Spearman's rho: the correlation of ranks, equals sharing their mean rank (Spearman 1904).
 
     >>> import torch
@@ -118,17 +119,17 @@ def spearman(one: Scores, other: Scores) -> float:
     """
     _check_pair(one, other)
     # the sum of signs is twice a mean rank, up to a constant
-    first, second = (_signs(each).sum(dim=1) for each in (one, other))
+    first, second = (_pair_signs(each).sum(dim=1) for each in (one, other))
     return float((first @ second) / ((first @ first) * (second @ second)).sqrt())
 
 
-def _signs(scores: Scores) -> Float[Tensor, "token token"]:
-    """Whether a token is above (1), beside (0) or below (-1) each other."""
-    wide = scores.detach().cpu().double()
+def _pair_signs(importance: Importance) -> Float[Tensor, "token token"]:
+    """1 where the first of two tokens ranks above the second, 0 for a tie, -1 below."""
+    wide = importance.detach().cpu().double()
     return torch.sign(wide[:, None] - wide)
 
 
-def _check_pair(one: Scores, other: Scores) -> None:
+def _check_pair(one: Importance, other: Importance) -> None:
     if one.shape != other.shape or one.dim() != 1:
         raise ShapeError(
             "expected two scores of each token to compare, got "

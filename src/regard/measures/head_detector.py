@@ -1,4 +1,4 @@
-"""The share of all of a head's weight that lies where a role would have it."""
+"""The head detector of TransformerLens: the share of a head's weight on a pattern of keys."""
 
 import torch
 from jaxtyping import Bool, Int
@@ -22,10 +22,10 @@ def pattern_share(
 ) -> Heads:
     """The share of each head's weight on the keys of "previous", "duplicate" or "induction".
 
-    The head detector of TransformerLens (Nanda and Bloom 2022) with its measure "mul", for maps of
-    any length: sum of weights x pattern / sum of weights, over all rows, also those that have no
-    such key; `without_first` and `without_self` take the first key and the diagonal out of both
-    sums. `roles` divides by the rows that have such keys instead.
+    It is `detect_head` of TransformerLens (Nanda and Bloom 2022) with its measure "mul", for maps
+    of any length: the sum of weights x pattern over the sum of weights. All rows count, also those
+    without such a key, whereas `roles` averages over rows with one. `without_first` and
+    `without_self` leave the first key and the diagonal out of both sums.
 
     >>> import torch
     >>> from regard.measures.head_detector import pattern_share
@@ -36,14 +36,16 @@ def pattern_share(
     """
     if role not in ROLES:
         raise UnknownNameError("role to detect", role, ROLES)
-    each = self_attention_map(trace, site)
-    numbers = token_numbers(trace, each)
+    attention_map = self_attention_map(trace, site)
+    numbers = token_numbers(trace, attention_map)
     if role != "previous" and (numbers < 0).any():
-        return torch.full((each.heads,), torch.nan, dtype=torch.float64)
-    rows, columns = (torch.tensor(axis.positions) for axis in (each.rows, each.columns))
-    found = torch.zeros(each.heads, dtype=torch.float64)
+        return torch.full((attention_map.heads,), torch.nan, dtype=torch.float64)
+    rows, columns = (
+        torch.tensor(axis.positions) for axis in (attention_map.rows, attention_map.columns)
+    )
+    found = torch.zeros(attention_map.heads, dtype=torch.float64)
     whole = torch.zeros_like(found)
-    for run, weights in each.row_strips():
+    for run, weights in attention_map.row_strips():
         own = rows[run.start : run.stop]
         left = torch.ones(len(own), len(columns), dtype=torch.bool)
         left[:, :1] &= not without_first

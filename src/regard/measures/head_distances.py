@@ -1,10 +1,10 @@
-"""How alike maps are: heads of one site among each other, and layers that follow each other.
+"""Distances between maps: of the heads of one site, and of successive layers.
 
-The distance between two rows is that of Jensen and Shannon (Endres and Schindelin 2003): the square
-root of H((p + q) / 2) - (H(p) + H(q)) / 2 in bits, a metric from 0 (the same) to 1 (no key in
-common). Clark et al. (2019, section 6) compare heads by its square. A sink is one more outcome, and
-rows of which columns were cut off are shares of what is left. The distance of two maps is the mean
-over the rows that attend to anything in both.
+The distance between two rows is the Jensen-Shannon distance (Endres and Schindelin 2003): the
+square root of H((p + q) / 2) - (H(p) + H(q)) / 2 in bits, a metric from 0 (equal) to 1 (no key in
+common). Clark et al. (2019, section 6) compare heads by its square. A sink counts as one more key,
+and rows whose columns were cut off are divided by what is left of their sum. The distance of two
+maps is the mean over the rows that attend to anything in both.
 """
 
 import math
@@ -20,8 +20,10 @@ from regard.errors import InputError
 from regard.measures.heads import Heads
 from regard.types import AttentionMap, SummaryOnly, Trace
 
-MOST = 1 << 24  # weights of a map up to which every row is compared
-STRIP = 1 << 15  # weights of a head that are compared at once
+MOST_WEIGHTS = (
+    1 << 24
+)  # weights of a map up to which all rows are compared, not the cells of its atlas
+WEIGHTS_AT_ONCE = 1 << 15  # weights of each head that are compared at once
 
 Table = Float[Tensor, "head head"]
 Rows = Float[Tensor, "head query key"]
@@ -29,7 +31,7 @@ Rows = Float[Tensor, "head query key"]
 
 @dataclass(frozen=True)
 class Drift:
-    """How far a layer's head-mean map is from that of the layer before, of the same kind."""
+    """The distance between the head means of a map and of the map before it, of the same kind."""
 
     before: str
     after: str
@@ -37,7 +39,7 @@ class Drift:
 
 
 def distances(trace: Trace, site: str) -> Table:
-    """The distance between each two heads: of all rows, or of the atlas' cells for large maps.
+    """The distance between each two heads: over all rows, or over cells of the atlas if large.
 
     Up to 2^24 weights it is `row_distances`; beyond, and where only the atlas was kept, it is
     `cell_distances` if there is an atlas. `compares_rows` tells which.
@@ -55,31 +57,31 @@ def distances(trace: Trace, site: str) -> Table:
 
 
 def compares_rows(trace: Trace, site: str) -> bool:
-    """Whether `distances` and `drift` compare every row of this site, not cells of its atlas."""
-    return _by_rows(trace[site])
+    """True if `distances` and `drift` compare every row of this site, not cells of its atlas."""
+    return _fits_row_comparison(trace[site])
 
 
 def row_distances(trace: Trace, site: str) -> Table:
-    """The distance between each two heads, exact, a strip of rows at a time.
+    """The exact distance between each two heads, computed a strip of rows at a time.
 
     It takes heads^2 / 2 x rows x columns logarithms, and the memory of one strip.
     """
-    return _table(_rows(trace[site]))
+    return _distance_table(_row_strips(trace[site]))
 
 
 def cell_distances(trace: Trace, site: str) -> Table:
-    """The distance between each two heads with rows and columns pooled to the atlas' cells.
+    """The distance between each two heads with rows and columns pooled to cells of the atlas.
 
-    What differs within a cell alone is not seen: heads can be farther apart than this says.
+    Differences within a cell are lost: heads can be farther apart than this says.
     """
-    return _table([_cells(trace[site])])
+    return _distance_table([_atlas_rows(trace[site])])
 
 
 def redundancy(trace: Trace, site: str) -> Heads:
-    """How alike each head is to the one most like it: 1 for a copy; NaN for a head alone.
+    """How similar each head is to the most similar other head: 1 for a copy, NaN for a single head.
 
-    1 - distance to the nearest head, after the redundancy that Bian et al. (2021) found by
-    distances between the maps of heads.
+    It is 1 - distance to the nearest head; Bian et al. (2021) found redundant heads by distances
+    between their maps.
     """
     table = distances(trace, site)
     if len(table) < 2:
@@ -89,10 +91,10 @@ def redundancy(trace: Trace, site: str) -> Heads:
 
 
 def drift(trace: Trace) -> tuple[Drift, ...]:
-    """How much attention changes from layer to layer: between the head means of successive maps.
+    """How much attention changes from layer to layer: distances of the head means of maps.
 
-    Those of the same kind with the same rows and columns are compared, in the order in which they
-    ran; NaN where nothing is kept that could be.
+    Successive maps of the same kind with the same rows and columns are compared; NaN where neither
+    weights nor an atlas were kept.
 
     >>> import torch
     >>> from regard.measures.head_distances import drift
@@ -102,85 +104,92 @@ def drift(trace: Trace) -> tuple[Drift, ...]:
     [0.0, 1.0]
     """
     groups: dict[object, list[AttentionMap]] = {}
-    for each in trace:
-        groups.setdefault((each.kind, each.rows, each.columns), []).append(each)
-    order = [each.site for each in trace]
+    for attention_map in trace:
+        groups.setdefault(
+            (attention_map.kind, attention_map.rows, attention_map.columns), []
+        ).append(attention_map)
+    order = [attention_map.site for attention_map in trace]
     found = [
-        Drift(one.site, other.site, _between(one, other))
+        Drift(one.site, other.site, _distance_of_means(one, other))
         for group in groups.values()
         for one, other in pairwise(group)
     ]
-    return tuple(sorted(found, key=lambda each: order.index(each.after)))
+    return tuple(sorted(found, key=lambda attention_map: order.index(attention_map.after)))
 
 
-def _by_rows(each: AttentionMap) -> bool:
-    heads, rows, columns = each.shape
-    fits = heads * rows * columns <= MOST or each.atlas is None
-    return fits and not isinstance(each.source, SummaryOnly)
+def _fits_row_comparison(attention_map: AttentionMap) -> bool:
+    heads, rows, columns = attention_map.shape
+    fits = heads * rows * columns <= MOST_WEIGHTS or attention_map.atlas is None
+    return fits and not isinstance(attention_map.source, SummaryOnly)
 
 
-def _between(one: AttentionMap, other: AttentionMap) -> float:
+def _distance_of_means(one: AttentionMap, other: AttentionMap) -> float:
     both = (one, other)
-    if all(map(_by_rows, both)):
-        pairs = zip(*(_rows(each) for each in both), strict=True)
-    elif all(each.atlas is not None for each in both):
-        pairs = zip(*([_cells(each)] for each in both), strict=True)
+    if all(map(_fits_row_comparison, both)):
+        pairs = zip(*(_row_strips(attention_map) for attention_map in both), strict=True)
+    elif all(attention_map.atlas is not None for attention_map in both):
+        pairs = zip(*([_atlas_rows(attention_map)] for attention_map in both), strict=True)
     else:
         return math.nan
     means = (torch.stack([rows.mean(dim=0) for rows in pair]) for pair in pairs)
-    return float(_table(means)[0, 1])
+    return float(_distance_table(means)[0, 1])
 
 
-def _rows(each: AttentionMap) -> Iterator[Rows]:
-    """All rows as shares of keys and sink, in strips that are as tall for any number of heads."""
-    sink = each.row_statistics.on_sink
-    for run, weights in each.row_strips(STRIP * each.heads):
+def _row_strips(attention_map: AttentionMap) -> Iterator[Rows]:
+    """The weights of all rows with the sink as last column, in strips of rows."""
+    sink = attention_map.row_statistics.on_sink
+    for run, weights in attention_map.row_strips(WEIGHTS_AT_ONCE * attention_map.heads):
         own = sink[:, run.start : run.stop, None].to(weights)
         yield torch.cat([weights, own], dim=2).cpu().double()
 
 
-def _cells(each: AttentionMap) -> Rows:
-    """The mean rows of the atlas' cells as shares of its columns and the sink."""
-    if each.atlas is None:
+def _atlas_rows(attention_map: AttentionMap) -> Rows:
+    """The mean rows of the atlas: the mass of each column of cells, and the sink as last column."""
+    if attention_map.atlas is None:
         raise InputError(
-            f"{each.site!r} keeps neither its weights nor an atlas, so that its heads cannot be "
-            "compared; watch again with keep='windows' or keep='dense', or with an atlas"
+            f"{attention_map.site!r} keeps neither its weights nor an atlas, so that its heads "
+            "cannot be compared; watch again with keep='windows' or keep='dense', or with an atlas"
         )
-    columns = len(each.columns)
-    wide = [min(each.atlas.columns, columns - n) for n in range(0, columns, each.atlas.columns)]
-    mass = each.atlas.mean.cpu().double() * torch.tensor(wide)
-    sink = each.row_statistics.on_sink.cpu().double().split(each.atlas.rows, dim=1)
+    columns = len(attention_map.columns)
+    wide = [
+        min(attention_map.atlas.columns, columns - n)
+        for n in range(0, columns, attention_map.atlas.columns)
+    ]
+    mass = attention_map.atlas.mean.cpu().double() * torch.tensor(wide)
+    sink = (
+        attention_map.row_statistics.on_sink.cpu().double().split(attention_map.atlas.rows, dim=1)
+    )
     pooled = torch.stack([part.mean(dim=1) for part in sink], dim=1)
     return torch.cat([mass, pooled[..., None]], dim=2)
 
 
-def _table(strips: Iterable[Rows]) -> Table:
-    """The mean over rows of the distance between each two maps, from strips (map row outcome)."""
+def _distance_table(strips: Iterable[Rows]) -> Table:
+    """The mean over rows of the distance between each two maps, from strips (map row key)."""
     total = count = torch.zeros((), dtype=torch.float64)
     for rows in strips:
         sums = rows.sum(dim=2, keepdim=True)
         live = sums[..., 0] != 0
         shares = rows / sums.masked_fill(sums == 0, 1)
         both = live[:, None] & live[None]
-        total = total + _apart(shares).where(both, 0.0).sum(dim=2)
+        total = total + _row_distances(shares).where(both, 0.0).sum(dim=2)
         count = count + both.sum(dim=2)
     return total / count
 
 
-def _apart(shares: Rows) -> Float[Tensor, "head head query"]:
+def _row_distances(shares: Rows) -> Float[Tensor, "head head query"]:
     """The distance between the rows of each two maps."""
     heads, rows, _ = shares.shape
-    own = _bits(shares)
+    own = _entropy_in_bits(shares)
     found = shares.new_zeros(heads, heads, rows)
     for head in range(heads - 1):
-        middle = _bits((shares[head] + shares[head + 1 :]).mul_(0.5))
+        middle = _entropy_in_bits((shares[head] + shares[head + 1 :]).mul_(0.5))
         gained = (middle - (own[head] + own[head + 1 :]) / 2).clamp_min(0).sqrt()
         found[head, head + 1 :] = found[head + 1 :, head] = gained
     return found
 
 
-def _bits(shares: Float[Tensor, "head query key"]) -> Float[Tensor, "head query"]:
-    """Entropy in bits."""
+def _entropy_in_bits(shares: Float[Tensor, "head query key"]) -> Float[Tensor, "head query"]:
+    """The entropy of each row in bits."""
     return -shares.clamp_min(_TINY).log2_().mul_(shares).sum(dim=2)
 
 

@@ -1,6 +1,7 @@
-"""The numbers of each head of one site: how sharp it is, how far and at what it looks."""
+"""The numbers of each head of one site: entropy, distance, and where its weight falls."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float
@@ -9,34 +10,35 @@ from torch import Tensor
 from regard.errors import InputError
 from regard.measures.token_kinds import PUNCTUATION, SPECIAL, token_kinds
 from regard.types import AttentionMap, RecomputableWeights, SummaryOnly, Trace
+from regard.types.tables import data_frame
 
 Heads = Float[Tensor, " head"]
-Rows = Float[Tensor, "head query"]
+HeadRows = Float[Tensor, "head query"]
 
 
 @dataclass(frozen=True, eq=False)
 class HeadNumbers:
     """Means over the rows that attend to anything, one for each head, in double precision.
 
-    NaN is what cannot be said: distances and neighbours of a cross map, whose columns lie in
-    another text; special tokens and punctuation where tokens are not known or the weights are
-    gone; `deviation` and `evenness` where columns were cut off.
+    NaN marks what is undefined or unknown: distances and neighbours of a cross map, whose columns
+    lie in another text; special tokens and punctuation where tokens are not known or only
+    statistics were kept; `deviation` and `evenness` where columns were cut off.
     """
 
     rows: int
-    """How many rows counted: those that attend to anything, with some head."""
+    """How many rows attend to anything, with at least one head."""
     entropy: Heads
-    """In nats; a sink is one more outcome."""
+    """The entropy of a row in nats; a sink counts as one more key."""
     effective_keys: Heads
-    """exp(entropy): over how many keys an even row of this entropy would spread."""
+    """exp(entropy): the number of equally weighted keys with the same entropy."""
     evenness: Heads
-    """entropy / log(keys that the row may see), 0 to 1, over the rows that may see two or more."""
+    """entropy / log(visible keys), 0 to 1, over the rows that see two keys or more."""
     confidence: Heads
     """The largest weight."""
     distance: Heads
-    """The mean of |key - query|."""
+    """The mean distance |key - query| in tokens."""
     locality: Heads
-    """The mass within one token: on_previous + on_self + on_next."""
+    """The weight within one token: on_previous + on_self + on_next."""
     on_first: Heads
     on_self: Heads
     on_previous: Heads
@@ -47,14 +49,27 @@ class HeadNumbers:
     on_special: Heads
     on_punctuation: Heads
     deviation: Heads
-    """The largest |1 - sum of a row|, what fell on padding or a sink included."""
+    """The largest |1 - sum of a row|, counting what fell on padding or a sink."""
+
+    def to_pandas(self) -> Any:
+        """A pandas.DataFrame with one row per head and one column per number."""
+        names = [field.name for field in fields(self) if field.name != "rows"]
+        numbers = {name: getattr(self, name).tolist() for name in names}
+        return data_frame({"head": list(range(len(self.entropy)))} | numbers)
+
+    def __repr__(self) -> str:
+        least, most = (float(bound) for bound in self.effective_keys.aminmax())
+        return (
+            f"<HeadNumbers of {len(self.entropy)} heads over {self.rows} rows: "
+            f"{least:.3g} to {most:.3g} effective keys>"
+        )
 
 
 def head_numbers(trace: Trace, site: str) -> HeadNumbers:
     """The numbers of each head, exact for maps of every length.
 
-    Those of rows come from the pass that the model itself made, where its statistics were kept;
-    the mass on kinds of tokens costs one more pass over queries and keys, without values.
+    The statistics of rows were taken in the model's own pass where they were kept. The weight on
+    special tokens and punctuation costs one more pass over queries and keys, without values.
 
     >>> import torch
     >>> from regard.measures.heads import head_numbers
@@ -63,60 +78,64 @@ def head_numbers(trace: Trace, site: str) -> HeadNumbers:
     >>> found = head_numbers(trace, "weights")
     >>> found.on_self.item(), found.effective_keys.item(), round(found.on_punctuation.item(), 2)
     (1.0, 1.0, 0.33)
+    >>> found
+    <HeadNumbers of 1 heads over 3 rows: 1 to 1 effective keys>
     """
-    each = trace[site]
-    rows, live = row_numbers(each), attending_rows(each)
+    attention_map = trace[site]
+    rows, live = row_numbers(attention_map), attending_rows(attention_map)
     means = {name: mean_over_rows(part, live) for name, part in rows.items()}
-    if each.kind == "cross":
-        beyond = ("distance", "on_self", "on_previous", "on_next", "on_future")
-        means |= {name: torch.full_like(means[name], torch.nan) for name in beyond}
+    if attention_map.kind == "cross":
+        undefined = ("distance", "on_self", "on_previous", "on_next", "on_future")
+        means |= {name: torch.full_like(means[name], torch.nan) for name in undefined}
     return HeadNumbers(
         rows=int(live.any(dim=0).sum()),
         effective_keys=mean_over_rows(rows["entropy"].exp(), live),
-        evenness=_evenness(trace, each),
+        evenness=_evenness(trace, attention_map),
         locality=means["on_self"] + means["on_previous"] + means["on_next"],
         **means,
-        **_masses(trace, each),
+        **_mass_by_kind(trace, attention_map),
     )
 
 
-def row_numbers(each: AttentionMap) -> dict[str, Rows]:
-    """The numbers of each row by name, in double precision."""
-    named = vars(each.row_statistics) | {"confidence": each.row_statistics.largest}
+def row_numbers(attention_map: AttentionMap) -> dict[str, HeadRows]:
+    """The statistics of each row by name, in double precision."""
+    named = vars(attention_map.row_statistics) | {
+        "confidence": attention_map.row_statistics.largest
+    }
     skipped = ("largest", "largest_key")
     return {name: part.cpu().double() for name, part in named.items() if name not in skipped}
 
 
-def attending_rows(each: AttentionMap) -> Bool[Tensor, "head query"]:
-    """The rows that attend to anything: to a key or to a sink."""
-    found = each.row_statistics
+def attending_rows(attention_map: AttentionMap) -> Bool[Tensor, "head query"]:
+    """True for the rows that attend to anything: to a key or to a sink."""
+    found = attention_map.row_statistics
     return ((found.largest != 0) | (found.on_sink != 0)).cpu()
 
 
-def mean_over_rows(rows: Rows, which: Bool[Tensor, "head query"]) -> Heads:
+def mean_over_rows(rows: HeadRows, which: Bool[Tensor, "head query"]) -> Heads:
     """The mean of each head's chosen rows; NaN where it has none."""
     return rows.where(which, 0.0).sum(dim=1) / which.sum(dim=1)
 
 
-def has_every_column(trace: Trace, each: AttentionMap) -> bool:
-    """Whether the map has every column that its rows may see: no part of it was cut out."""
-    columns = each.columns.positions
+def has_every_column(trace: Trace, attention_map: AttentionMap) -> bool:
+    """True if the map has every column that its rows may see, so that no column was cut off."""
+    columns = attention_map.columns.positions
     if columns != tuple(range(len(columns))):
         return False
-    if len(columns) == len(trace.streams[each.columns.stream]):
+    if len(columns) == len(trace.streams[attention_map.columns.stream]):
         return True
-    # while decoding, the token that was produced last is in the stream and has no column yet
-    place = torch.arange(len(each.rows)) + each.offset
-    return each.kind != "cross" and bool(
-        (each.visible_counts <= place + 1).all() and (place < len(columns)).all()
+    # while decoding, the token that was generated last is in the stream but has no column yet
+    place = torch.arange(len(attention_map.rows)) + attention_map.offset
+    return attention_map.kind != "cross" and bool(
+        (attention_map.visible_counts <= place + 1).all() and (place < len(columns)).all()
     )
 
 
 def distance_profile(trace: Trace, site: str, reach: int = 8) -> Float[Tensor, "head offset"]:
-    """The mean mass at each offset -reach .. reach from the query, for each head.
+    """The mean weight at each offset -reach .. reach from the query, for each head.
 
-    Each is a mean over the rows that have a key at that offset, NaN where none has. Only a band of
-    the map along its diagonal is looked at: the cost grows with rows x reach.
+    The mean is over the rows that have a key at that offset, NaN where no row has one. Only a band
+    of the map along its diagonal is computed: the cost grows with rows x reach.
 
     >>> import torch
     >>> from regard.measures.heads import distance_profile
@@ -125,76 +144,81 @@ def distance_profile(trace: Trace, site: str, reach: int = 8) -> Float[Tensor, "
     >>> distance_profile(trace, "weights", 1)
     tensor([[0., 1., 0.]], dtype=torch.float64)
     """
-    each = trace[site]
+    attention_map = trace[site]
     if reach < 0:
         raise InputError(f"expected a reach of at least 0 tokens, got {reach}")
-    if each.kind == "cross":
+    if attention_map.kind == "cross":
         raise InputError(
             f"{site!r} looks from one text at another, where offsets mean nothing; expected an "
             "encoder or decoder site"
         )
-    total = torch.zeros(each.heads, 2 * reach + 1, dtype=torch.float64)
+    total = torch.zeros(attention_map.heads, 2 * reach + 1, dtype=torch.float64)
     count = torch.zeros_like(total)
-    live = attending_rows(each)
-    tall = max(reach, _TALL)
-    for start in range(0, len(each.rows), tall):
-        run = range(start, min(len(each.rows), start + tall))
-        for head in range(each.heads):
-            mass, there = _diagonals(each, head, run, reach)
+    live = attending_rows(attention_map)
+    tall = max(reach, _BAND_ROWS)
+    for start in range(0, len(attention_map.rows), tall):
+        run = range(start, min(len(attention_map.rows), start + tall))
+        for head in range(attention_map.heads):
+            mass, there = _diagonals(attention_map, head, run, reach)
             own = there & live[head, run.start : run.stop, None]
             total[head] += mass.where(own, 0.0).sum(dim=0)
             count[head] += own.sum(dim=0)
     return total / count
 
 
-_TALL = 128  # rows of a piece of the band
+_BAND_ROWS = 128  # rows of the band that are computed at a time, unless the reach is larger
 
 
 def _diagonals(
-    each: AttentionMap, head: int, run: range, reach: int
+    attention_map: AttentionMap, head: int, run: range, reach: int
 ) -> tuple[Float[Tensor, "query offset"], Bool[Tensor, "query offset"]]:
-    """The weights of some rows at each offset, and where there is a key at all."""
-    place = torch.arange(run.start, run.stop) + each.offset
+    """The weights of some rows at each offset, and whether there is a key at that offset."""
+    place = torch.arange(run.start, run.stop) + attention_map.offset
     key = place[:, None] + torch.arange(-reach, reach + 1)
-    there = (key >= 0) & (key < len(each.columns))
-    first = min(max(0, int(key[0, 0])), len(each.columns))
-    stop = max(first, min(len(each.columns), int(key[-1, -1]) + 1))
-    band = each.window(head, run, range(first, stop)).mean.cpu().double()
+    there = (key >= 0) & (key < len(attention_map.columns))
+    first = min(max(0, int(key[0, 0])), len(attention_map.columns))
+    stop = max(first, min(len(attention_map.columns), int(key[-1, -1]) + 1))
+    band = attention_map.window(head, run, range(first, stop)).mean.cpu().double()
     if first == stop:
         return key.new_zeros(key.shape, dtype=torch.float64), there
     return band.gather(1, (key - first).clamp(0, stop - first - 1)), there
 
 
-def _evenness(trace: Trace, each: AttentionMap) -> Heads:
-    if not has_every_column(trace, each):
-        return torch.full((each.heads,), torch.nan, dtype=torch.float64)
-    entropy, sink = (each.row_statistics.entropy.cpu().double(), each.row_statistics.on_sink.cpu())
-    outcomes = each.visible_counts + (sink > 0)
-    several = (outcomes > 1) & attending_rows(each)
+def _evenness(trace: Trace, attention_map: AttentionMap) -> Heads:
+    if not has_every_column(trace, attention_map):
+        return torch.full((attention_map.heads,), torch.nan, dtype=torch.float64)
+    entropy, sink = (
+        attention_map.row_statistics.entropy.cpu().double(),
+        attention_map.row_statistics.on_sink.cpu(),
+    )
+    outcomes = attention_map.visible_counts + (sink > 0)
+    several = (outcomes > 1) & attending_rows(attention_map)
     return mean_over_rows((entropy / outcomes.log()).clamp(0, 1), several)
 
 
-def _masses(trace: Trace, each: AttentionMap) -> dict[str, Heads]:
-    """What needs the sums of rows: the mass on kinds of tokens, and how far rows are from one."""
-    unknown = torch.full((each.heads,), torch.nan, dtype=torch.float64)
-    if isinstance(each.source, SummaryOnly):
+def _mass_by_kind(trace: Trace, attention_map: AttentionMap) -> dict[str, Heads]:
+    """The weight on special tokens and punctuation, and how far the sums of rows are from one."""
+    unknown = torch.full((attention_map.heads,), torch.nan, dtype=torch.float64)
+    if isinstance(attention_map.source, SummaryOnly):
         return dict.fromkeys(("on_special", "on_punctuation", "deviation"), unknown)
-    tokens, live = trace.tokens(each.columns), attending_rows(each)
-    found = each.received(token_kinds(tokens)).by_label
+    tokens, live = trace.tokens(attention_map.columns), attending_rows(attention_map)
+    found = attention_map.received(token_kinds(tokens)).by_label
     assert found is not None
     rows = torch.nn.functional.pad(found.cpu().double(), (0, PUNCTUATION + 1 - found.shape[2]))
     special, punctuation = (mean_over_rows(rows[..., n], live) for n in (SPECIAL, PUNCTUATION))
-    exact = not isinstance(each.source, RecomputableWeights) or each.source.exact
-    known = exact and has_every_column(trace, each)
+    exact = not isinstance(attention_map.source, RecomputableWeights) or attention_map.source.exact
+    known = exact and has_every_column(trace, attention_map)
     return {
         "on_special": unknown if tokens.special is None else special,
         "on_punctuation": punctuation if tokens.named else unknown,
-        "deviation": _deviation(each, rows.sum(dim=2), live) if known else unknown,
+        "deviation": _deviation(attention_map, rows.sum(dim=2), live) if known else unknown,
     }
 
 
-def _deviation(each: AttentionMap, sums: Rows, live: Bool[Tensor, "head query"]) -> Heads:
-    numbers = each.row_statistics
+def _deviation(
+    attention_map: AttentionMap, sums: HeadRows, live: Bool[Tensor, "head query"]
+) -> Heads:
+    numbers = attention_map.row_statistics
     sums = sums + numbers.on_sink.cpu()
     # padding has no column if it was dropped from the map, and one if it was not
     missing = torch.minimum((1 - sums).abs(), (1 - sums - numbers.on_padding.cpu()).abs())

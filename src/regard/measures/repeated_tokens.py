@@ -1,4 +1,4 @@
-"""Tokens that come again in a text: how much heads look at earlier ones, and at what followed."""
+"""Tokens that occur again in a text: the weight on their earlier copies, and on what followed."""
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
@@ -14,20 +14,20 @@ from regard.types import AttentionMap, Trace
 
 @dataclass(frozen=True, eq=False)
 class RepeatAttention:
-    """Mean masses over the rows whose token has been in the text before; NaN where none has."""
+    """Mean weights over the rows whose token occurred before; NaN where there is no such row."""
 
     rows: int
     duplicate: Heads
-    """On all earlier tokens that are the same (Wang et al. 2023, "duplicate token heads")."""
+    """The weight on all earlier copies of the token (Wang et al. 2023, "duplicate token heads")."""
     induction: Heads
-    """On the tokens that followed these (Olsson et al. 2022, "prefix matching score")."""
+    """The weight on what followed these copies (Olsson et al. 2022, "prefix matching score")."""
 
 
 def repeat_attention(trace: Trace, site: str) -> RepeatAttention:
-    """Where heads look from tokens that came before in the same text.
+    """How much heads attend to earlier copies of repeated tokens, and to what followed them.
 
-    Tokens are the same if their ids are, or their texts where no ids are known. The map is walked
-    over once, in strips of rows.
+    Tokens are the same if their ids are, or their texts where no ids are known. The map is read
+    once, in strips of rows.
 
     >>> import torch
     >>> from regard.measures.repeated_tokens import repeat_attention
@@ -38,46 +38,50 @@ def repeat_attention(trace: Trace, site: str) -> RepeatAttention:
     >>> found.rows, found.duplicate.item(), found.induction.item()
     (1, 0.25, 0.75)
     """
-    each = self_attention_map(trace, site)
-    again, live = rows_of_repeated_tokens(trace, site), attending_rows(each)
+    attention_map = self_attention_map(trace, site)
+    again, live = rows_of_repeated_tokens(trace, site), attending_rows(attention_map)
     masses = torch.zeros(2, *live.shape, dtype=torch.float64)
     if again.any():
-        numbers = token_numbers(trace, each)
-        rows, columns = (torch.tensor(axis.positions) for axis in (each.rows, each.columns))
-        for run, weights in each.row_strips():
+        numbers = token_numbers(trace, attention_map)
+        rows, columns = (
+            torch.tensor(axis.positions) for axis in (attention_map.rows, attention_map.columns)
+        )
+        for run, weights in attention_map.row_strips():
             patterns = repeat_patterns(numbers, rows[run.start : run.stop], columns)
-            masses[:, :, run.start : run.stop] = _on(weights, patterns).cpu()
+            masses[:, :, run.start : run.stop] = _mass_on_patterns(weights, patterns).cpu()
     which = live & again
     duplicate, induction = (mean_over_rows(mass, which) for mass in masses)
     return RepeatAttention(int(which.any(dim=0).sum()), duplicate, induction)
 
 
 def self_attention_map(trace: Trace, site: str) -> AttentionMap:
-    """The map of a text that looks at itself; refused for others."""
-    each = trace[site]
-    if each.kind == "cross":
+    """The map of a site whose queries and keys are the same text; refused for cross-attention."""
+    attention_map = trace[site]
+    if attention_map.kind == "cross":
         raise InputError(
             f"{site!r} looks from one text at another; expected an encoder or decoder site, "
             "whose text can repeat itself"
         )
-    return each
+    return attention_map
 
 
 def rows_of_repeated_tokens(trace: Trace, site: str) -> Bool[Tensor, " query"]:
-    """The rows whose token has been in the text before; none where the tokens are not known."""
-    each = trace[site]
-    numbers = token_numbers(trace, each)
+    """True for the rows whose token occurred before; none where tokens are not known."""
+    attention_map = trace[site]
+    numbers = token_numbers(trace, attention_map)
     seen, found = set[int](), []
     for number in numbers.tolist():
         found.append(number in seen)
         seen |= {number} - {-1}
-    return torch.tensor(found, dtype=torch.bool)[list(each.rows.positions)]
+    return torch.tensor(found, dtype=torch.bool)[list(attention_map.rows.positions)]
 
 
-def token_numbers(trace: Trace, each: AttentionMap) -> Int[Tensor, " token"]:
+def token_numbers(trace: Trace, attention_map: AttentionMap) -> Int[Tensor, " token"]:
     """A number for each token of the stream, the same for the same tokens; -1 for unknown ones."""
-    tokens = trace.streams[each.rows.stream]
-    if each.rows.stream != each.columns.stream or not (tokens.named or tokens.ids):
+    tokens = trace.streams[attention_map.rows.stream]
+    if attention_map.rows.stream != attention_map.columns.stream or not (
+        tokens.named or tokens.ids
+    ):
         return torch.full((len(tokens),), -1)
     names: Sequence[Hashable] = tokens.ids or tokens.texts
     seen: dict[Hashable, int] = {}
@@ -87,7 +91,7 @@ def token_numbers(trace: Trace, each: AttentionMap) -> Int[Tensor, " token"]:
 def repeat_patterns(
     numbers: Int[Tensor, " token"], rows: Int[Tensor, " query"], columns: Int[Tensor, " key"]
 ) -> Bool[Tensor, "pattern query key"]:
-    """The keys that are earlier tokens like each row's own, and those that followed such tokens."""
+    """True for keys that are earlier copies of each row's token, and for keys that followed one."""
     place, own = rows[:, None], numbers[rows, None]
     same = (numbers[columns] == own) & (columns < place)
     before = numbers[(columns - 1).clamp_min(0)]
@@ -95,8 +99,8 @@ def repeat_patterns(
     return torch.stack([same, after])
 
 
-def _on(
+def _mass_on_patterns(
     weights: Float[Tensor, "head query key"], patterns: Bool[Tensor, "pattern query key"]
 ) -> Float[Tensor, "pattern head query"]:
-    """The mass of each row on each pattern."""
+    """The weight of each row on each pattern."""
     return torch.einsum("hqk,pqk->phq", weights, patterns.to(weights))

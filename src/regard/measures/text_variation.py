@@ -1,4 +1,4 @@
-"""How much a head's map depends on the text: the distance between its maps of several texts."""
+"""How much a head's map depends on the text: the distance between its maps for several texts."""
 
 import math
 from collections.abc import Sequence
@@ -13,16 +13,16 @@ from regard.types import AttentionMap, SummaryOnly, Trace
 
 Weights = Float[Tensor, "head query key"]
 
-MOST = 64  # rows and columns that are compared
-LEAST = 4  # rows of another token that a comparison needs
+MOST_TOKENS = 64  # rows and columns that are compared at most
+LEAST_ROWS = 4  # rows with different tokens that a comparison needs
 
 
 def text_variation(traces: Sequence[Trace], site: str) -> Float[Tensor, "pair head"]:
-    """The distance between the maps of each two successive texts, head by head.
+    """The distance between the maps of each two successive texts, for each head.
 
-    It is the Jensen-Shannon distance of `measures.sharing`, 0 for a head that looks the same
-    whatever it reads. Rows count whose own token differs, over the columns that both texts have,
-    the first 64 at most; pairs with fewer than four such rows are left out.
+    It is the Jensen-Shannon distance of `head_distances`, 0 for a head that attends in the same way
+    whatever the text is. Only rows whose tokens differ are compared, over the columns that both
+    texts have, at most the first 64; pairs with fewer than four such rows are left out.
 
     >>> import torch
     >>> from regard.measures.text_variation import text_variation
@@ -32,26 +32,27 @@ def text_variation(traces: Sequence[Trace], site: str) -> Float[Tensor, "pair he
     >>> text_variation(same, "weights")
     tensor([[0.]], dtype=torch.float64)
     """
-    having = [trace for trace in traces if any(each.site == site for each in trace.maps)]
-    found = [_between(*pair, site) for pair in pairwise(having)]
-    known = [each for each in found if each is not None]
+    having = [trace for trace in traces if any(one.site == site for one in trace.maps)]
+    distances = [_distance_of_traces(*pair, site) for pair in pairwise(having)]
+    known = [of_heads for of_heads in distances if of_heads is not None]
     heads = having[0][site].heads if having else 0
     return torch.stack(known) if known else torch.zeros(0, heads, dtype=torch.float64)
 
 
-def _between(one: Trace, other: Trace, site: str) -> Heads | None:
+def _distance_of_traces(one: Trace, other: Trace, site: str) -> Heads | None:
+    """The distance between two traces' maps of a site; None if they cannot be compared."""
     maps = (one[site], other[site])
     if any(isinstance(each.source, SummaryOnly) for each in maps):
         return None
-    rows, columns = (min(MOST, *(each.shape[axis] for each in maps)) for axis in (1, 2))
-    new = _differing(one, other, site, rows)
-    if int(new.sum()) < LEAST or columns < LEAST:
+    rows, columns = (min(MOST_TOKENS, *(each.shape[axis] for each in maps)) for axis in (1, 2))
+    new = _rows_that_differ(one, other, site, rows)
+    if int(new.sum()) < LEAST_ROWS or columns < LEAST_ROWS:
         return None
-    return _distance(*(_corner(each, rows, columns)[:, new] for each in maps))
+    return _mean_distance(*(_first_weights(each, rows, columns)[:, new] for each in maps))
 
 
-def _differing(one: Trace, other: Trace, site: str, rows: int) -> Bool[Tensor, " query"]:
-    """The rows whose token is another one; all where tokens are not known."""
+def _rows_that_differ(one: Trace, other: Trace, site: str, rows: int) -> Bool[Tensor, " query"]:
+    """True for the rows whose tokens differ; for all rows where tokens are not known."""
     sides = []
     for trace in (one, other):
         tokens = trace.tokens(trace[site].rows)
@@ -62,24 +63,27 @@ def _differing(one: Trace, other: Trace, site: str, rows: int) -> Bool[Tensor, "
     return torch.tensor([mine != theirs for mine, theirs in pairs], dtype=torch.bool)
 
 
-def _corner(each: AttentionMap, rows: int, columns: int) -> Weights:
-    part = each.part(range(rows), range(columns))
+def _first_weights(attention_map: AttentionMap, rows: int, columns: int) -> Weights:
+    part = attention_map.part(range(rows), range(columns))
     return part.weights().cpu().double()
 
 
-def _distance(one: Weights, other: Weights) -> Heads:
-    """The mean Jensen-Shannon distance of rows that attend to anything in both."""
+def _mean_distance(one: Weights, other: Weights) -> Heads:
+    """The mean Jensen-Shannon distance over the rows that attend to anything in both maps."""
     sums = [each.sum(dim=2, keepdim=True) for each in (one, other)]
     live = (sums[0] > 0)[..., 0] & (sums[1] > 0)[..., 0]
     first, second = (
         each / whole.clamp_min(torch.finfo(each.dtype).tiny)
         for each, whole in zip((one, other), sums, strict=True)
     )
-    gained = _bits((first + second) / 2) - (_bits(first) + _bits(second)) / 2
+    gained = (
+        _entropy_in_bits((first + second) / 2)
+        - (_entropy_in_bits(first) + _entropy_in_bits(second)) / 2
+    )
     return mean_over_rows(gained.clamp_min(0).sqrt(), live)
 
 
-def _bits(shares: Weights) -> Float[Tensor, "head query"]:
-    """Entropy in bits."""
+def _entropy_in_bits(shares: Weights) -> Float[Tensor, "head query"]:
+    """The entropy of each row in bits."""
     found: Tensor = -torch.special.xlogy(shares, shares).sum(dim=2) / math.log(2)
     return found

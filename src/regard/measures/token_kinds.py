@@ -1,4 +1,4 @@
-"""What kind of token each one is: special, punctuation, or plain."""
+"""The kind of each token: special, punctuation, or plain."""
 
 import re
 import unicodedata
@@ -12,12 +12,12 @@ from regard.types import Tokens
 
 PLAIN, SPECIAL, PUNCTUATION = range(3)
 
-_SPREAD = re.compile(r"\[\d+/\d+\]$")  # one of the tokens that a character is spread over
+_PART = re.compile(r"\[\d+/\d+\]$")  # marks one of several tokens that spell one character
 _MARKS = " \t▁ĠĊ"
 
 
 def token_kinds(tokens: Tokens) -> Int[Tensor, " token"]:
-    """PLAIN, SPECIAL or PUNCTUATION for each token; what is special is no punctuation.
+    """PLAIN, SPECIAL or PUNCTUATION for each token; a special token is never punctuation.
 
     >>> from regard.measures.token_kinds import token_kinds
     >>> from regard.types import Tokens
@@ -35,20 +35,20 @@ def token_kinds(tokens: Tokens) -> Int[Tensor, " token"]:
 
 @lru_cache(maxsize=1 << 16)
 def is_punctuation(text: str) -> bool:
-    """Whether a piece is punctuation alone, in any script, its tokenizer's marks left aside.
+    """True if a piece is nothing but punctuation, in any script, apart from its tokenizer's marks.
 
-    Punctuation are the categories P* of Unicode: 。，、《》 are, signs such as + and $ are not.
+    Punctuation is Unicode's categories P*: 。，、《》 are punctuation, signs such as + and $ not.
 
     >>> from regard.measures.token_kinds import is_punctuation
     >>> [is_punctuation(text) for text in ("▁.", "##,", "。", "don't", "+")]
     [True, True, True, False, False]
     """
-    piece = _SPREAD.sub("", strip_marks(text))
-    return bool(piece) and all(unicodedata.category(each).startswith("P") for each in piece)
+    piece = _PART.sub("", strip_marks(text))
+    return bool(piece) and all(unicodedata.category(sign).startswith("P") for sign in piece)
 
 
 def strip_marks(text: str) -> str:
-    """A piece without the marks by which its tokenizer says where words begin and end.
+    """A piece without its tokenizer's marks for where words begin and end, such as ▁ and ##.
 
     >>> from regard.measures.token_kinds import strip_marks
     >>> [strip_marks(text) for text in ("▁love", "##ing", "Ġyou", "lov@@", "##")]

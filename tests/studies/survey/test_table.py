@@ -1,3 +1,6 @@
+import sys
+from types import SimpleNamespace
+
 import pytest
 import torch
 
@@ -81,3 +84,11 @@ def test_rows_give_the_survey_back():
 
 def test_a_survey_says_what_it_is():
     assert repr(survey()) == "<Survey of 7 examples: 2 sites, 10 heads, 3 measures>"
+
+
+def test_the_table_has_a_column_for_each_name(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", SimpleNamespace(DataFrame=dict))
+    found = survey()
+    table = found.to_pandas()
+    assert list(table) == found.columns
+    assert table["head"] == [row["head"] for row in found.rows]

@@ -66,7 +66,7 @@ def _of_numbers(evidence: Evidence, limit: Limit, name: str) -> Iterator[Hit]:
 def _silent(evidence: Evidence, limit: Limit) -> Iterator[Hit]:
     for site in told_of(evidence):
         yield from head_hits(
-            site, site.series(row_validity, lambda found: found.blind, least=0), limit
+            site, site.series(row_validity, lambda found: found.empty_rows, least=0), limit
         )
 
 

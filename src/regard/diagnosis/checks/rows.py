@@ -28,7 +28,7 @@ SOFTENED = (
 
 def _numeric(evidence: Evidence, limit: Limit) -> Iterator[Hit]:
     for site in evidence.sites:
-        yield from head_hits(site, _where(site, lambda found: found.broken, limit), limit)
+        yield from head_hits(site, _where(site, lambda found: found.invalid_rows, limit), limit)
 
 
 def _sums(evidence: Evidence, limit: Limit) -> Iterator[Hit]:
@@ -40,13 +40,13 @@ def _sums(evidence: Evidence, limit: Limit) -> Iterator[Hit]:
 
 
 def _beyond(found: RowValidity) -> Tensor:
-    return found.beyond.nan_to_num()
+    return found.excess.nan_to_num()
 
 
 def _off(found: RowValidity) -> Tensor:
     """How far sums are from one, unless what is missing is known to be on padding."""
-    lacking = torch.where(found.padding.nan_to_num() > 0, 0.0, found.missing.nan_to_num())
-    return torch.maximum(found.beyond.nan_to_num(), lacking)
+    lacking = torch.where(found.on_padding.nan_to_num() > 0, 0.0, found.missing.nan_to_num())
+    return torch.maximum(found.excess.nan_to_num(), lacking)
 
 
 def _where(site: Site, part: Any, limit: Limit) -> Series:
@@ -61,7 +61,7 @@ def _padding(evidence: Evidence, limit: Limit) -> Iterator[Hit]:
         found = site.measured(row_validity)
         values = torch.stack(
             [
-                torch.fmax(found[number].padding, _on_named_padding(evidence, site, number))
+                torch.fmax(found[number].on_padding, _on_named_padding(evidence, site, number))
                 for number in site.traces
             ]
         )
