@@ -1,4 +1,9 @@
-/** Bundle the front end into the package; with --check, only say whether the built file is this. */
+/**
+ * Bundles front/src into one script, src/regard/views/page/front.js, which the Python package ships.
+ *
+ * With --check nothing is written: it fails if the shipped script differs from what the source builds. Styles are bundled
+ * as text, and the script must not contain anything that would end the <script> element that it stands in.
+ */
 import { readFile, writeFile } from "node:fs/promises";
 import { build, transform } from "esbuild";
 
@@ -29,7 +34,7 @@ const { outputFiles } = await build({
 });
 const { text } = outputFiles[0];
 for (const end of ["</script", "<!--", "\r"]) {
-  if (text.includes(end)) throw new Error(`the page would end at ${JSON.stringify(end)}`);
+  if (text.includes(end)) throw new Error(`the bundle contains ${JSON.stringify(end)}, which would end its script element`);
 }
 if (process.argv.includes("--check")) {
   const built = await readFile(place, "utf-8").catch(() => "");

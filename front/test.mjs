@@ -1,4 +1,4 @@
-/** Bundle the tests as the front end is bundled, and run them. */
+/** Bundles the tests with esbuild, because node cannot run TypeScript, and runs them. */
 import { spawnSync } from "node:child_process";
 import { rmSync } from "node:fs";
 import { build } from "esbuild";

@@ -1,21 +1,21 @@
 /** The app: holds the scene and the state, draws the view of the state, and fills the elements around it. */
+import { CannotDraw } from "./cannot-draw";
 import { colours } from "./colours";
 import { h, set } from "./dom";
 import { Findings } from "./findings";
-import type { SceneHeader } from "./scene-header";
 import { KINDS } from "./generated/kinds";
 import { changesForKey } from "./keyboard";
-import type { RequestWindow, View, ViewProps } from "./view";
 import { requiredBlobs } from "./numbers/required-blobs";
-import { CannotDraw } from "./cannot-draw";
 import { Scene, type Blobs } from "./scene";
+import type { SceneHeader } from "./scene-header";
 import { Search } from "./search";
 import { fromHash, toHash, DEFAULT_STATE, type Language, type ViewState, type Theme, type ViewKind } from "./state";
 import style from "./style.css";
 import { say, setSentences, type Sentences } from "./text";
-import { Tooltip } from "./tooltip";
 import { Toolbar } from "./toolbar";
+import { Tooltip } from "./tooltip";
 import { availableViews, validState } from "./valid-state";
+import type { RequestWindow, View, ViewProps } from "./view";
 import { createView } from "./views/registry";
 
 /** The header of a page or widget: what Python sends as JSON. */

@@ -1,11 +1,11 @@
 /** The list of findings in a report; a click on one opens the view that shows it. */
 import { checkLabel, joinSentences, siteSentence } from "./captions";
 import { h, set } from "./dom";
-import type { FindingHeader, SayingHeader, Severity } from "./scene-header";
-import type { ViewProps } from "./view";
 import type { Scene } from "./scene";
+import type { FindingHeader, SayingHeader, Severity } from "./scene-header";
 import type { Language, ViewState } from "./state";
 import { say } from "./text";
+import type { ViewProps } from "./view";
 
 export const SEVERITIES: readonly Severity[] = ["bug", "warning", "observation"];
 // shapes as well as colours, for readers who cannot tell the colours apart

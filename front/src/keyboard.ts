@@ -2,10 +2,10 @@
 import { rowNaming } from "./captions";
 import { stepFinding } from "./findings";
 import { KINDS } from "./generated/kinds";
-import type { ViewProps } from "./view";
 import { rowLabels } from "./numbers/labelled-map";
 import type { SceneSite } from "./scene";
 import { CHOICES, HIDEABLE, type ViewState } from "./state";
+import type { ViewProps } from "./view";
 import { unpinIfMoved } from "./views/heads";
 
 /** What keys can do besides changing the state. */

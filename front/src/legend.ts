@@ -1,8 +1,8 @@
 /** The colour bar below a picture, with the weights at its ends. */
 import { percent } from "./captions";
 import { h } from "./dom";
-import type { ViewProps } from "./view";
 import { say } from "./text";
+import type { ViewProps } from "./view";
 
 /** A colour bar from 0 to `largest`, or from -largest to largest if `signed`; `own` replaces the usual colours. */
 export function legend(props: ViewProps, largest: number, signed = false, own?: Uint32Array): HTMLElement {

@@ -37,10 +37,10 @@
  * Three hosts start it: a page by itself (`start`), a notebook widget (`render`), and anything else by `mount`.
  */
 import { App, type Header, type Options } from "./app";
-import type { RequestWindow } from "./view";
 import { pageBlobs } from "./decoding/page-blobs";
 import type { Blobs } from "./scene";
 import type { ViewState } from "./state";
+import type { RequestWindow } from "./view";
 
 /** Show a scene in an element. The blobs are one array, in the order of the header, or a function that gets one by number. */
 export function mount(element: HTMLElement, header: Header, blobs: Uint8Array | Blobs, options: Options = {}): App {

@@ -1,8 +1,8 @@
 /** The scene: traces with their sites and token streams, and maps that are decoded when they are first needed. */
-import { decode } from "./decoding/map-blob";
-import type { SceneHeader, SiteHeader, TraceHeader } from "./scene-header";
 import { inflate } from "./decoding/inflate";
+import { decode } from "./decoding/map-blob";
 import { mean, type Matrix } from "./matrix";
+import type { SceneHeader, SiteHeader, TraceHeader } from "./scene-header";
 import { Axis, TokenStream } from "./token-streams";
 
 const MAX_HELD = 1 << 28; // bytes of decoded maps that are kept

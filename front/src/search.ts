@@ -1,10 +1,10 @@
 /** The dialog that finds a token by its text and pins it. */
-import { h } from "./dom";
-import { visible } from "./token-text";
-import type { ViewProps } from "./view";
 import { rowNaming } from "./captions";
+import { h } from "./dom";
 import type { AxisName } from "./state";
 import { say } from "./text";
+import { visible } from "./token-text";
+import type { ViewProps } from "./view";
 
 const MAX_RESULTS = 40;
 

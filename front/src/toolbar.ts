@@ -2,11 +2,11 @@
 import { rowNaming } from "./captions";
 import { choice, menu, withTitle, slider, toggles, type Control, type Option } from "./controls";
 import { h } from "./dom";
-import type { ViewProps } from "./view";
 import { comparedMap } from "./numbers/compare";
 import type { SceneSite, SceneTrace } from "./scene";
 import { HIDEABLE, type Hidden, type MapReference, type ViewState } from "./state";
 import { say } from "./text";
+import type { ViewProps } from "./view";
 import { unpinIfMoved } from "./views/heads";
 
 const MAX_BUTTONS = 17; // a site with as many heads or more gets a drop-down list instead of buttons

@@ -1,4 +1,7 @@
-/** The examples that Python reads too: the same bytes, hashes, numbers and sentences. */
+/**
+ * Reads the examples that the tests of Python read too, tests/views/vectors.json: both sides have to give the same bytes,
+ * hashes, numbers and captions.
+ */
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
@@ -47,14 +50,15 @@ setSentences({ en: pageSentences("en"), zh: pageSentences("zh") });
 
 const bytes = (text: string): Uint8Array => new Uint8Array(Buffer.from(text, "base64"));
 
+/** Assert that numbers agree within the precision of the code of weights, and everything else exactly. */
 function near(found: unknown, stored: unknown, path = ""): void {
   if (typeof stored === "number") {
     const close = Math.abs((found as number) - stored) <= 1e-7 + 1e-4 * Math.abs(stored);
     assert.ok(close, `${path}: ${String(found)} is not ${stored}`);
   } else if (stored !== null && typeof stored === "object") {
-    const [mine, its] = [found as object, stored as object];
-    assert.deepEqual(Object.keys(mine).sort(), Object.keys(its).sort(), path);
-    for (const [key, value] of Object.entries(its)) {
+    const [mine, theirs] = [found as object, stored as object];
+    assert.deepEqual(Object.keys(mine).sort(), Object.keys(theirs).sort(), path);
+    for (const [key, value] of Object.entries(theirs)) {
       near((mine as Record<string, unknown>)[key], value, `${path}.${key}`);
     }
   } else assert.equal(found, stored, path);
@@ -63,8 +67,8 @@ function near(found: unknown, stored: unknown, path = ""): void {
 const nested = ({ rows, columns, data }: Matrix): number[][] =>
   Array.from({ length: rows }, (_, row) => [...data.subarray(row * columns, (row + 1) * columns)]);
 
-/** What the front end's numbers are called in Python's. */
-function spelled(scene: Scene, state: ViewState): Record<string, unknown> {
+/** The numbers of a view with the names and the nesting that Python writes into the examples. */
+function numbersAsPython(scene: Scene, state: ViewState): Record<string, unknown> {
   const label = ({ text, start, stop, special }: Label): Label => ({ text, start, stop, special });
   const labels = (each: Label[]): Label[] => each.map(label);
   if (state.view === "heatmap") {
@@ -98,7 +102,7 @@ function spelled(scene: Scene, state: ViewState): Record<string, unknown> {
 }
 
 for (const { name, blob, weights } of vectors.maps) {
-  test(`a stored map decodes to its weights: ${name}`, () => {
+  test(`a stored map decodes to theirs weights: ${name}`, () => {
     near(nested(decode(inflate(bytes(blob)))), weights);
   });
 }
@@ -121,7 +125,7 @@ test("characters give back their bytes", () => {
 });
 
 for (const { state, hash } of vectors.hashes) {
-  test(`a state is its hash: ${hash}`, () => {
+  test(`a state is theirs hash: ${hash}`, () => {
     assert.equal(toHash(state), hash);
     assert.deepEqual(fromHash(hash), state);
   });
@@ -149,7 +153,7 @@ for (const [index, { state, numbers }] of vectors.numbers.entries()) {
     const scene = new Scene(vectors.scene, (blob) => bytes(vectors.blobs[blob]!));
     await scene.load(requiredBlobs(scene, state));
     await scene.loadThumbs(scene.trace(state.trace).sites);
-    near(spelled(scene, state), numbers);
+    near(numbersAsPython(scene, state), numbers);
   });
 }
 

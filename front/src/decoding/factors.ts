@@ -4,8 +4,8 @@
  * Attention weights are exp(query . key) up to a constant for each row, so the logarithm of a map has a low rank:
  * log w_ij = r_i + c_j + sum over k of left_ik right_kj, with a few corrections. That is far fewer numbers than weights.
  */
-import type { Support } from "./map-blob";
 import type { Matrix } from "../matrix";
+import type { Support } from "./map-blob";
 
 const CORRECTION = 0.04;
 

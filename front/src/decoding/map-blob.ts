@@ -4,8 +4,8 @@
  * A blob says its code (levels, differences of levels, or factors), its support (which columns each row has: all, causal,
  * or a run per row), rows, columns and largest weight; then come the weights of the support, row by row.
  */
-import { readFactors } from "./factors";
 import { zeros, type Matrix } from "../matrix";
+import { readFactors } from "./factors";
 
 /** The columns that each row has weights for: [start, stop). Others are 0. */
 export interface Support {

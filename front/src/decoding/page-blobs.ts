@@ -1,6 +1,6 @@
 /** Gets blobs out of a page: each is a piece of the text of a script element, available once that element is parsed. */
-import { fromCharacters } from "./utf16";
 import type { Blobs } from "../scene";
+import { fromCharacters } from "./utf16";
 
 const WAIT = 12; // milliseconds between checks of a page that is still being parsed
 const MAX_TEXTS = 3; // elements whose text is kept: reading it again is slow, keeping all would double the memory

@@ -1,6 +1,6 @@
 /** Draws the labels of rows and columns beside a map; every n-th one where there is no room for all. */
-import { truncate, isolated, visible } from "../token-text";
 import { tickStep } from "../numbers/heatmap";
+import { truncate, isolated, visible } from "../token-text";
 import { LINE, SLANT, SLANTED, UPRIGHT, type Viewport, type AxisLabels } from "./layout";
 
 /** Colours of the page's style that a canvas needs. */

@@ -1,8 +1,8 @@
 /** LoadedWindow weights of long maps, requested from Python while the reader zooms in a notebook. */
-import { decode } from "../decoding/map-blob";
 import { inflate } from "../decoding/inflate";
-import type { RequestWindow } from "../view";
+import { decode } from "../decoding/map-blob";
 import type { Matrix } from "../matrix";
+import type { RequestWindow } from "../view";
 import type { Viewport } from "./layout";
 
 const MAX_WEIGHTS = 1 << 19; // of one window

@@ -6,10 +6,10 @@
  */
 import { colourAt, isBright, paint } from "../colours";
 import { h, resizeCanvas } from "../dom";
-import { visible, width } from "../token-text";
 import type { Matrix } from "../matrix";
-import { layoutMap, Viewport, type AxisLabels } from "./layout";
+import { visible, width } from "../token-text";
 import { drawColumnLabel, drawColumnLabels, drawRowLabels, labelText, type TextColours } from "./axis-labels";
+import { layoutMap, Viewport, type AxisLabels } from "./layout";
 
 /** A window of exact weights within a long map. */
 export interface Patch {

@@ -2,9 +2,9 @@
  * The numbers of the comparison: two maps over the same tokens or words, and the first subtract the second.
  * The same arithmetic as `regard.views.kinds.compare` in Python.
  */
+import { CannotDraw } from "../cannot-draw";
 import { processingSentences, joinSentences, siteSentence, type Sentence } from "../captions";
 import { zeros, type Matrix } from "../matrix";
-import { CannotDraw } from "../cannot-draw";
 import type { Scene, SceneSite, SceneTrace } from "../scene";
 import type { MapReference, ViewState } from "../state";
 import type { Axis } from "../token-streams";

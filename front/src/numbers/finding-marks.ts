@@ -1,6 +1,6 @@
 /** Which rows and columns the open finding is about, counted in tokens. */
-import type { DrawingHeader } from "../scene-header";
 import type { Scene } from "../scene";
+import type { DrawingHeader } from "../scene-header";
 import type { ViewState } from "../state";
 import type { Label } from "./labelled-map";
 

@@ -3,9 +3,9 @@
  *
  * The same arithmetic as `regard.views.kinds.flow` in Python; tests/views/vectors.json holds examples for both.
  */
+import { CannotDraw } from "../cannot-draw";
 import { processingSentences, joinSentences, percent, siteSentence, type Sentence } from "../captions";
 import { zeros, type Matrix } from "../matrix";
-import { CannotDraw } from "../cannot-draw";
 import type { Scene, SceneSite } from "../scene";
 import type { ViewState } from "../state";
 import { labelAt, labelledMap, type Label, type LabelledMap } from "./labelled-map";

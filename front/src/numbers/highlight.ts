@@ -2,9 +2,9 @@
  * The numbers of the highlight view: how much attention each token, word or sentence gives or receives.
  * The same arithmetic as `regard.views.kinds.highlight` in Python.
  */
+import { CannotDraw } from "../cannot-draw";
 import { processingSentences, joinSentences, siteSentence, scaleSentence, type Sentence } from "../captions";
 import { largest, mean } from "../matrix";
-import { CannotDraw } from "../cannot-draw";
 import type { Scene, SceneSite } from "../scene";
 import type { ViewState } from "../state";
 import { shadeWeights } from "./heatmap";

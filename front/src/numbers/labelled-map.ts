@@ -2,9 +2,9 @@
  * The map that a state selects, with groupLabels for its rows and columns: hidden tokens visible out, tokens grouped into words
  * or sentences on demand. The same arithmetic as `regard.views.labelled_map` in Python (FORMAT.md, section 8).
  */
+import { CannotDraw } from "../cannot-draw";
 import { rowNaming } from "../captions";
 import { zeros, type Matrix } from "../matrix";
-import { CannotDraw } from "../cannot-draw";
 import type { Scene, SceneSite, SceneTrace } from "../scene";
 import type { ViewState, Unit } from "../state";
 import type { Axis, TokenStream } from "../token-streams";

@@ -2,9 +2,9 @@
  * The numbers of the overlay: a weight for each patch of an image.
  * The same arithmetic as `regard.views.kinds.overlay` in Python.
  */
+import { CannotDraw } from "../cannot-draw";
 import { joinSentences, percent, siteSentence, scaleSentence, type Sentence } from "../captions";
 import { largest, zeros, type Matrix } from "../matrix";
-import { CannotDraw } from "../cannot-draw";
 import type { Scene, SceneSite, SceneTrace } from "../scene";
 import type { ViewState } from "../state";
 import { shadeWeights } from "./heatmap";

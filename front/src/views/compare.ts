@@ -1,15 +1,15 @@
 /** The comparison view: two maps side by side, and the first minus the second. */
 import { percent } from "../captions";
 import { h } from "../dom";
-import { visible } from "../token-text";
 import { legend } from "../legend";
-import type { View, ViewProps } from "../view";
 import { MapPanel, positions, type HoveredCell } from "../map/panel";
 import { largest, type Matrix } from "../matrix";
 import { compareNumbers, type CompareNumbers } from "../numbers/compare";
 import { shadeWeights } from "../numbers/heatmap";
 import { labelAt } from "../numbers/labelled-map";
 import { say } from "../text";
+import { visible } from "../token-text";
+import type { View, ViewProps } from "../view";
 import { axisLabels } from "./heatmap";
 
 interface Pane {

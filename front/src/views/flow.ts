@@ -1,11 +1,11 @@
 /** The flow view: lines from token to token, on a canvas. */
 import { percent } from "../captions";
 import { h, resizeCanvas } from "../dom";
+import { flowNumbers, type FlowLine, type FlowNumbers } from "../numbers/flow";
+import { tickStep } from "../numbers/heatmap";
+import { say } from "../text";
 import { truncate, FONT, isolated, visible, width } from "../token-text";
 import type { View, ViewProps } from "../view";
-import { tickStep } from "../numbers/heatmap";
-import { flowNumbers, type FlowLine, type FlowNumbers } from "../numbers/flow";
-import { say } from "../text";
 
 const FONT_SIZE = 13;
 const TALLEST = 7000; // pixels; browsers refuse much larger canvases

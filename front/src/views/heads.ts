@@ -2,10 +2,10 @@
 import { checkLabel } from "../captions";
 import { h } from "../dom";
 import { SIGNS } from "../findings";
-import type { View, ViewProps } from "../view";
 import { headsNumbers, type Thumbnail } from "../numbers/heads";
 import type { SceneSite } from "../scene";
 import { say } from "../text";
+import type { View, ViewProps } from "../view";
 import { ThumbnailCanvas } from "./thumbnail-canvas";
 
 const ORDER = ["encoder", "decoder", "cross", "aggregate"];

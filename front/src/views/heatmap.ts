@@ -1,20 +1,20 @@
 /** The heatmap view: queries x keys of one head, and beside it the largest weights of the pinned row or column. */
 import { percent } from "../captions";
 import { h } from "../dom";
-import { visible } from "../token-text";
 import { legend } from "../legend";
-import type { View, ViewProps } from "../view";
+import { ExactWindows } from "../map/exact-windows";
 import type { Viewport, AxisLabels } from "../map/layout";
 import { MapPanel, positions, type HoveredCell, type Patch } from "../map/panel";
-import { ExactWindows } from "../map/exact-windows";
 import { largest as largestOf, type Matrix } from "../matrix";
-import { heatmapNumbers, shadeWeights, type HeatmapNumbers } from "../numbers/heatmap";
 import { labelsCovering, openFindingDrawing } from "../numbers/finding-marks";
+import { heatmapNumbers, shadeWeights, type HeatmapNumbers } from "../numbers/heatmap";
 import { labelAt, type Label } from "../numbers/labelled-map";
 import type { SceneSite } from "../scene";
-import type { Axis, TokenStream } from "../token-streams";
 import { say } from "../text";
+import type { Axis, TokenStream } from "../token-streams";
+import { visible } from "../token-text";
 import { topTokens } from "../top-tokens";
+import type { View, ViewProps } from "../view";
 
 const LISTED = 8; // weights of the pinned row or column
 

@@ -2,17 +2,17 @@
 import { rowNaming, percent } from "../captions";
 import { colourAt, css, isBright } from "../colours";
 import { h } from "../dom";
-import { runningText, visible } from "../token-text";
 import { legend } from "../legend";
-import type { View, ViewProps } from "../view";
-import { highlightNumbers, type HighlightNumbers } from "../numbers/highlight";
 import { openFindingDrawing } from "../numbers/finding-marks";
+import { highlightNumbers, type HighlightNumbers } from "../numbers/highlight";
 import { columnLabels, rowLabels, type Label } from "../numbers/labelled-map";
 import type { SceneSite } from "../scene";
 import type { AxisName } from "../state";
-import type { Axis, TokenStream } from "../token-streams";
 import { say } from "../text";
+import type { Axis, TokenStream } from "../token-streams";
+import { runningText, visible } from "../token-text";
 import { topTokens } from "../top-tokens";
+import type { View, ViewProps } from "../view";
 
 const STRONGEST = 0.86; // shade behind a word: its letters have to stay legible
 

@@ -2,12 +2,12 @@
 import { percent } from "../captions";
 import { colourAt, css } from "../colours";
 import { h, resizeCanvas } from "../dom";
-import { visible } from "../token-text";
 import { legend } from "../legend";
-import type { View, ViewProps } from "../view";
 import { largest } from "../matrix";
 import { overlayNumbers, type OverlayNumbers } from "../numbers/overlay";
 import { say } from "../text";
+import { visible } from "../token-text";
+import type { View, ViewProps } from "../view";
 
 export class OverlayView implements View {
   readonly element: HTMLElement;
