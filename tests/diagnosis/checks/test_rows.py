@@ -19,6 +19,7 @@ from diagnosis.faults import (
 from regard.diagnosis import CHECKS, diagnose
 from regard.kernels.observe.full_weights import weigh
 from regard.masks import everything
+from regard.models import Recurrent
 from regard.types import Tokens, Trace
 
 
@@ -47,8 +48,16 @@ def test_rows_that_sum_to_less_may_be_meant():
     trace = Trace.from_weights(torch.full((1, 7, 7), 0.1), list("abcdefg"))
     assert [each.check for each in told("sums", trace)] == ["sums"]
     assert told("sums", trace, expect="partial") == []
-    local = SimpleNamespace(config=SimpleNamespace(attention="general + local-p"))
+    local = Recurrent(vocab=11, d_embed=3, hidden=6, attention="general + local-p")
     assert told("sums", trace, model=local) == []
+
+
+def test_rows_that_are_declared_to_sum_to_anything_are_no_bug():
+    trace = Trace.from_weights(torch.full((1, 7, 7), 0.3), list("abcdefg"))
+    model = torch.nn.Linear(2, 2)
+    assert [each.check for each in told("sums", trace, model=model)] == ["sums"]
+    model.row_sum = "any"
+    assert told("sums", trace, model=model) == []
 
 
 def unmasked(weights, call):
