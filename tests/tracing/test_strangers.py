@@ -156,8 +156,8 @@ def test_two_towers_are_two_streams_of_one_trace(padded):
 @pytest.fixture
 def by_hand(monkeypatch):
     """Nothing is known of anybody's registries: eager mode is attention written by hand."""
-    module = importlib.import_module("regard.tracing.block")
-    monkeypatch.setattr(module, "registries", contextlib.nullcontext)
+    module = importlib.import_module("regard.tracing.watcher")
+    monkeypatch.setattr(module, "watch_registries", contextlib.nullcontext)
 
 
 @pytest.mark.parametrize("name", strangers.MODELS)

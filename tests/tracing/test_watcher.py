@@ -5,6 +5,9 @@ import torch
 from torch import nn
 
 import regard
+from regard.kernels.observe import ObserveOptions
+from regard.tracing.recording.options import WatchOptions
+from regard.tracing.watcher import watching
 
 pytestmark = pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
 
@@ -192,3 +195,20 @@ def test_a_whole_transformer_of_torch_is_seen():
             watched = model(source, target, tgt_mask=causal, tgt_is_causal=True)
     torch.testing.assert_close(watched, alone, **CLOSE)
     assert [each.kind for each in seen[0]] == ["encoder", "decoder", "cross"]
+
+
+def test_the_calls_of_a_block_are_there_when_it_has_ended():
+    attention, x = nn.MultiheadAttention(14, 7, batch_first=True).eval(), torch.randn(2, 5, 14)
+    with watching(attention, WatchOptions(ObserveOptions(atlas=0))) as watcher:
+        attention(x, x, x, need_weights=False)
+    (run,) = watcher.runs.runs
+    assert run[0].sizes == (2, 7, 5, 5)
+
+
+def test_a_model_is_left_as_it_was():
+    attention, x = nn.MultiheadAttention(14, 7, batch_first=True).eval(), torch.randn(2, 5, 14)
+    with watching(attention, WatchOptions(ObserveOptions(atlas=0))) as watcher:
+        pass
+    attention(x, x, x, need_weights=False)
+    assert watcher.runs.runs == []
+    assert not attention._forward_pre_hooks

@@ -98,7 +98,7 @@ def set_temperature(
     """An edit that divides the scores of heads by a temperature: above 1 spreads their weights.
 
     >>> from regard.studies.interventions import set_temperature
-    >>> set_temperature("*.h.5.*", 2.0).sites.fits("model.h.5.attn")
+    >>> set_temperature("*.h.5.*", 2.0).sites.includes("model.h.5.attn")
     True
     """
     if not temperature > 0:

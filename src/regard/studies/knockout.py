@@ -185,7 +185,7 @@ def _heads_by_site(run: CleanRun, patterns: SitePatterns) -> dict[str, int]:
         raise InputError(f"{type(run.model).__name__} was not seen to attend; it has no heads")
     choice = SiteChoice.of(patterns)
     choice.check(heads)
-    return {site: count for site, count in heads.items() if choice.fits(site)}
+    return {site: count for site, count in heads.items() if choice.includes(site)}
 
 
 def _pair_with_targets(inputs: Any, target: Any) -> list[tuple[Any, str | None]]:

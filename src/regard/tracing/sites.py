@@ -1,4 +1,7 @@
-"""Which module is running: the path of every site, read off the calls that are under way.
+"""Which module of a model is running now: sites are named by the paths of modules.
+
+The answer is read from the interpreter's frames when it is needed. Hooks on every module would slow
+down each of its calls; frames belong to the thread, and after an error they are simply gone.
 
 A site is called by the path of its module, such as `model.layers.5.self_attn`. A module whose
 paths would mean nothing to its user may name them otherwise: an attribute `site_names` maps the
@@ -19,43 +22,42 @@ from typing import Any
 from torch import Tensor, nn
 from torch.jit import ScriptModule
 
-_CALL = nn.Module._call_impl.__code__  # the one frame that every call of a module has
-_DEPTH = 2  # what a caller may run by itself, such as an encoder
+_MODULE_CALL = nn.Module._call_impl.__code__  # every call of a module has a frame of this code
+_ENTRY_DEPTH = 2  # modules down to this depth, such as an encoder, may be called by themselves
 
-Place = tuple[int, str]  # the module above, by its id, and the name in it
-Given = dict[str, Tensor]  # what a model is given, by the names of its arguments
+Parent = tuple[int, str]  # the id of the module above, and the name of the module in it
+ModelInputs = dict[str, Tensor]  # the tensors that a model is called with, by argument name
 
 
 class Sites:
     """The modules of a model by their paths, and which of them runs in this thread.
 
-    Frames of the interpreter tell it when it is asked: hooks on every module would slow down each
-    of its calls, and frames are the thread's own and gone after an error. `begun` are told what
-    the model is given, `closed` that watching has ended.
+    `on_begin` are called with the inputs when the model, or a part of it that is run by itself,
+    begins; `on_script` after a scripted module has run; `on_close` when watching ends.
     """
 
     def __init__(self, model: nn.Module) -> None:
         self._model, self._handles = model, list[Any]()
-        self._places = dict[int, Place]()
+        self._parents = dict[int, Parent]()
         self._site_names = dict[str, str]()  # the name to show, by the module's own path
-        self._begins, self._scripts = list[nn.Module](), list[ScriptModule]()
-        self.encoders: list[nn.TransformerEncoder] = []  # torch's own, with a fast path
+        self._entries, self._scripts = list[nn.Module](), list[ScriptModule]()
+        self.encoders: list[nn.TransformerEncoder] = []  # torch's own, which have a fast path
         self._walk(model, 0, "", 0)
         self._thread = threading.get_ident()
-        self.batch = 0  # examples of the call that began last; 0 where none is known
-        self.heads = 0  # that a function under way folds into its batch, where it says so
-        self.begun: list[Callable[[Given], None]] = []
-        self.scripted: list[Callable[[str, ScriptModule, Any, Any], None]] = []
-        self.closed: list[Callable[[], None]] = []
+        self.batch = 0  # examples of the call that began last; 0 if not known
+        self.heads = 0  # heads that the running function folds into its batch; 0 if not known
+        self.on_begin: list[Callable[[ModelInputs], None]] = []
+        self.on_script: list[Callable[[str, ScriptModule, Any, Any], None]] = []
+        self.on_close: list[Callable[[], None]] = []
 
     def __enter__(self) -> "Sites":
         self._thread = threading.get_ident()
-        for each in self._begins:
-            hook = each.register_forward_pre_hook(self._begin, with_kwargs=True, prepend=True)
+        for module in self._entries:
+            hook = module.register_forward_pre_hook(self._begin, with_kwargs=True, prepend=True)
             self._handles.append(hook)
         for script in self._scripts:
-            # a scripted module has torch's hooks, but refuses them by its own name for them
-            hook = nn.Module.register_forward_hook(script, self._scripted, with_kwargs=True)
+            # a ScriptModule overrides this method to refuse hooks, although it runs them
+            hook = nn.Module.register_forward_hook(script, self._note_script, with_kwargs=True)
             self._handles.append(hook)
         return self
 
@@ -67,12 +69,12 @@ class Sites:
     ) -> None:
         for handle in self._handles:
             handle.remove()
-        for close in self.closed:
+        for close in self.on_close:
             close()
 
     @property
     def here(self) -> str:
-        """The path of the innermost running module; that of the model itself is its class."""
+        """The path of the innermost running module; for the model itself, the name of its class."""
         return self._name(next(running(), self._model))
 
     @property
@@ -89,63 +91,68 @@ class Sites:
         return str(module.original_name) if scripted else type(module).__name__
 
     def _path(self, module: int) -> str:
-        above, name = self._places.get(module, (0, ""))
+        above, name = self._parents.get(module, (0, ""))
         path = self._path(above) if above else ""
         return f"{path}.{name}" if path else name
 
     def _walk(self, module: nn.Module, above: int, name: str, depth: int) -> None:
-        """Note where each module is, once, in the order of `named_modules`; paths are for later."""
+        """Remember the parent of each module, in the order of `named_modules`.
+
+        Paths are put together when they are needed, which is faster for a model of many modules.
+        """
         here = id(module)
-        self._places[here] = (above, name)
+        self._parents[here] = (above, name)
         if "site_names" in vars(module):  # paths are made for these few modules only
             self._site_names |= site_names_of(module, self._path(here))
-        if isinstance(module, ScriptModule):  # those within are not run from here
+        if isinstance(module, ScriptModule):  # modules inside it are not called from Python
             self._scripts.append(module)
             return
         if isinstance(module, nn.TransformerEncoder):
             self.encoders.append(module)
-        if depth <= _DEPTH:
-            self._begins.append(module)
+        if depth <= _ENTRY_DEPTH:
+            self._entries.append(module)
         for inner, child in module._modules.items():
-            if child is not None and id(child) not in self._places:
+            if child is not None and id(child) not in self._parents:
                 self._walk(child, here, inner, depth + 1)
 
-    def parts(self, batch: int) -> int:
-        """How many rows of such a batch belong to one example."""
+    def windows(self, batch: int) -> int:
+        """How many rows of a batch of this size belong to one example, as windows of a picture."""
         return batch // self.batch if self.batch and batch % self.batch == 0 else 1
 
     def _begin(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Note the inputs of a module, unless it was called by another module of the model."""
         if threading.get_ident() != self._thread:
             return
-        ours = (each for each in running() if id(each) in self._places)
-        next(ours, None)  # the module itself: hooks run within its call
+        ours = (each for each in running() if id(each) in self._parents)
+        next(ours, None)  # the module itself, because hooks run inside its call
         if next(ours, None) is not None:
             return
-        names = _parameters(type(module))  # type: ignore[arg-type]  # a class has its hash
-        given = dict(zip(names, args, strict=False)) | kwargs
-        inputs = {name: each for name, each in given.items() if isinstance(each, Tensor)}
-        self.batch = self._examples(module, inputs.values())
-        for begin in self.begun:
+        names = _argument_names(type(module))  # type: ignore[arg-type]  # a class has its hash
+        arguments = dict(zip(names, args, strict=False)) | kwargs
+        inputs = {name: each for name, each in arguments.items() if isinstance(each, Tensor)}
+        self.batch = self._count_examples(module, inputs.values())
+        for begin in self.on_begin:
             begin(inputs)
 
-    def _examples(self, module: nn.Module, inputs: Iterable[Tensor]) -> int:
-        """How many examples a call has; a part that runs by itself tells it by ids or pictures.
+    def _count_examples(self, module: nn.Module, inputs: Iterable[Tensor]) -> int:
+        """How many examples the inputs hold.
 
-        The first axis of what else it is given may be another, as in the state of an RNN.
+        A part of the model that runs by itself may get tensors whose first axis is not the batch,
+        as the state of a recurrent network; of those only ids and pictures are counted.
         """
         sure = module is self._model or not self.batch
-        fitting = (
-            len(each)
-            for each in inputs
-            if each.dim() > 1 and (sure or each.dim() == 4 or not each.is_floating_point())
+        counts = (
+            len(tensor)
+            for tensor in inputs
+            if tensor.dim() > 1 and (sure or tensor.dim() == 4 or not tensor.is_floating_point())
         )
-        return next(fitting, 0 if sure else self.batch)
+        return next(counts, 0 if sure else self.batch)
 
-    def _scripted(
+    def _note_script(
         self, module: ScriptModule, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any
     ) -> None:
         if threading.get_ident() == self._thread:
-            for note in self.scripted:
+            for note in self.on_script:
                 note(self._name(module), module, (*args, *kwargs.values()), output)
 
 
@@ -167,17 +174,17 @@ def find_module(model: nn.Module, site: str) -> nn.Module:
 
 
 def running() -> Iterator[nn.Module]:
-    """The modules whose calls are under way in this thread, the innermost first."""
+    """The modules that are being called in this thread, the innermost first."""
     frame = sys._getframe(1)
     while frame is not None:
-        if frame.f_code is _CALL:
+        if frame.f_code is _MODULE_CALL:
             yield frame.f_locals["self"]
         frame = frame.f_back  # type: ignore[assignment]
 
 
 @lru_cache(maxsize=256)
-def _parameters(kind: Any) -> tuple[str, ...]:
-    """The names of what a module's forward takes."""
+def _argument_names(kind: Any) -> tuple[str, ...]:
+    """The names of the arguments of a module's forward."""
     try:
         names = list(inspect.signature(kind.forward).parameters)
     except (TypeError, ValueError):

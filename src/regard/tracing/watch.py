@@ -1,4 +1,4 @@
-"""`watch`: one line around a model that is run, and what it looked at is there afterwards."""
+"""`watch`: a block around a running model, after which there is a trace for each example."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -8,30 +8,29 @@ from torch import nn
 
 from regard.errors import InputError
 from regard.kernels.observe import ObserveOptions
-from regard.tracing.assembly.token_labels import Notes, TokenLabels
+from regard.tracing.assembly.token_labels import BlockInfo, TokenLabels
 from regard.tracing.assembly.traces import assemble
-from regard.tracing.block import watching
 from regard.tracing.recording.editor import Editor
 from regard.tracing.recording.edits import EditFunction
-from regard.tracing.recording.options import Form, Keep
+from regard.tracing.recording.options import Keep, WatchOptions, WeightsForm
 from regard.tracing.recording.site_choice import SiteChoice, SitePatterns
-from regard.tracing.recording.watch_options import WatchOptions
+from regard.tracing.watcher import watching
 from regard.types import Trace
 
 
 class Watched(Sequence[Trace]):
-    """One Trace for each example of the batch; filled when the block ends."""
+    """One trace for each example of the batch; there when the block of `watch` has ended."""
 
     def __init__(self) -> None:
         self._traces: Sequence[Trace] | None = None
-        self.told: TokenLabels | None = None
+        self.labels: TokenLabels | None = None
 
-    def set_labels(self, told: TokenLabels) -> None:
-        """Say, before the block ends, what only the caller knows: tokens, and rows that moved."""
-        self.told = told
+    def set_labels(self, labels: TokenLabels) -> None:
+        """Set tokens and rows of hypotheses, which only the caller knows, before the block ends."""
+        self.labels = labels
 
-    def fill(self, traces: Sequence[Trace]) -> None:
-        """Take what was seen."""
+    def set_traces(self, traces: Sequence[Trace]) -> None:
+        """Set the traces; `watch` calls this when its block has ended."""
         self._traces = traces
 
     @overload
@@ -39,12 +38,12 @@ class Watched(Sequence[Trace]):
     @overload
     def __getitem__(self, index: slice) -> Sequence[Trace]: ...
     def __getitem__(self, index: int | slice) -> Trace | Sequence[Trace]:
-        return self._ready()[index]
+        return self._finished_traces()[index]
 
     def __len__(self) -> int:
-        return len(self._ready())
+        return len(self._finished_traces())
 
-    def _ready(self) -> Sequence[Trace]:
+    def _finished_traces(self) -> Sequence[Trace]:
         if self._traces is None:
             raise InputError("what was seen is ready when the block of `watch` has ended")
         return self._traces
@@ -60,21 +59,22 @@ def watch(
     model: nn.Module,
     *,
     sites: SitePatterns = None,
-    keep: Form | Keep = "windows",
+    keep: WeightsForm | Keep = "windows",
     top: int = 0,
     atlas: int = 512,
     edit: EditFunction | Sequence[EditFunction] | None = None,
     beside: bool = False,
 ) -> Iterator[Watched]:
-    """See where a model looks while it runs, without changing what it gives.
+    """Record the attention of a model while it runs, without changing its outputs.
 
-    `sites` chooses them by patterns of their paths, "*.h.5.*", and heads by a mapping from
-    patterns to them; the model runs the others as it would alone. `keep` is what is stored of each
-    map: "summary" (statistics and atlas), "windows" (queries and keys too, from which any weight
-    can be computed again) or "dense" (the weights), or a `Keep` that asks for more. `top` keeps
-    the largest weights of each row. `edit` is a function of a `Call`, or several, that may give an
-    `Edit` of it. `beside` runs the model's own operations and observes beside them, so that
-    outputs are the same bit for bit.
+    `sites` chooses where: a pattern of module paths such as "*.h.5.*", several, or a mapping from
+    patterns to heads; the model runs all other sites as it would without `watch`. `keep` is what
+    is stored of each map: "summary" (statistics and atlas), "windows" (queries and keys too, from
+    which any weight can be computed again) or "dense" (the weights), or a `Keep` that asks for
+    more. `top` keeps that many of the largest weights of each row. `atlas` is the largest number of
+    cells on a side of each head's pooled map. `edit` is a function of an `AttentionCall`, or
+    several, that may return an `Edit` of it. `beside` runs the model's own operations and observes
+    beside them, so that outputs are the same bit for bit.
 
     >>> import torch, regard
     >>> attention = torch.nn.MultiheadAttention(8, 2, batch_first=True).eval()
@@ -86,7 +86,7 @@ def watch(
     """
     if beside and edit is not None:
         raise InputError("beside=True keeps outputs as they are and edit changes them; use one")
-    wishes = WatchOptions(
+    options = WatchOptions(
         ObserveOptions(top=top, atlas=atlas),
         SiteChoice.of(sites),
         Keep.of(keep),
@@ -94,16 +94,16 @@ def watch(
         beside,
     )
     watched = Watched()
-    with watching(model, wishes) as watcher:
+    with watching(model, options) as watcher:
         yield watched
-    follower = watcher.follower
+    tracker = watcher.tracker
     # the layer counts all cross maps of the model, so it means nothing among chosen sites
     alignment_layer = find_alignment_layer(model) if sites is None else None
-    notes = Notes(watched.told, follower.grids, tuple(follower.gaps), alignment_layer)
+    info = BlockInfo(watched.labels, tracker.grids, tuple(tracker.gaps), alignment_layer)
     if watcher.attended:
-        wishes.choice.check(watcher.attended)
-        wishes.editor.check(watcher.attended)
-    watched.fill(assemble(watcher.calls.runs, wishes.keep.weights, notes))
+        options.sites.check(watcher.attended)
+        options.editor.check_sites(watcher.attended)
+    watched.set_traces(assemble(watcher.runs.runs, options.keep.weights, info))
 
 
 def find_alignment_layer(model: nn.Module) -> int | None:

@@ -3,7 +3,7 @@ import torch
 
 import regard
 from regard.errors import InputError
-from regard.tracing.assembly.beam_rows import lineage
+from regard.tracing.assembly.beam_rows import find_trace_rows
 from regard.tracing.assembly.token_labels import TokenLabels
 from regard.tracing.recording.record import CallRecord
 from tracing.decoders import Decoder, step_by_step
@@ -13,83 +13,90 @@ pytestmark = pytest.mark.usefixtures("unchecked")
 BATCH, LENGTH = 3, 7
 
 
-def run(*batches, matches=None, site="h", queries=None, parts=1):
-    """Steps with these batches; `matches` are the parents of each step, by a site that knows."""
+def run(*batches, row_matches=None, site="h", queries=None, windows=1):
+    """Steps with these batches; `row_matches` are the parents of each step, by a site."""
     calls = []
     for step, batch in enumerate(batches):
         length = 1 if queries is None else queries[step]
-        weights = torch.rand(batch * parts, 2, length, 5)
-        nothing = torch.empty(batch * parts, 2, 0, 0)
+        weights = torch.rand(batch * windows, 2, length, 5)
+        nothing = torch.empty(batch * windows, 2, 0, 0)
         found = None
-        if matches is not None and step and matches[step - 1] is not None:
+        if row_matches is not None and step and row_matches[step - 1] is not None:
             found = torch.zeros(batch, batches[step - 1], dtype=torch.bool)
-            for row, parents in enumerate(matches[step - 1]):
+            for row, parents in enumerate(row_matches[step - 1]):
                 found[row, parents] = True
         calls.append(
             CallRecord(
-                site, "a", "a", nothing, nothing, weights=weights, parts=parts, matches=found
+                site,
+                "a",
+                "a",
+                nothing,
+                nothing,
+                weights=weights,
+                windows=windows,
+                row_matches=found,
             )
         )
     return calls
 
 
 def test_rows_that_stay_are_their_own():
-    assert lineage([run(3, 3)]) == [[[0, 1, 2], [0, 1, 2]]]
+    assert find_trace_rows([run(3, 3)]) == [[[0, 1, 2], [0, 1, 2]]]
 
 
 def test_the_rows_of_the_last_batch_are_followed_back():
-    moved = run(3, 3, 3, matches=[[[1], [1], [2]], [[2], [0], [1]]])
-    assert lineage([moved]) == [[[2, 1, 1], [2, 0, 1], [0, 1, 2]]]
+    moved = run(3, 3, 3, row_matches=[[[1], [1], [2]], [[2], [0], [1]]])
+    assert find_trace_rows([moved]) == [[[2, 1, 1], [2, 0, 1], [0, 1, 2]]]
 
 
 def test_deeper_layers_tell_apart_what_the_first_one_cannot():
-    first = run(2, 2, matches=[[[0, 1], [0, 1]]])
-    second = run(2, 2, matches=[[[1], [0]]], site="h.1")
-    assert lineage([first, second])[0] == [[1, 0], [0, 1]]
+    first = run(2, 2, row_matches=[[[0, 1], [0, 1]]])
+    second = run(2, 2, row_matches=[[[1], [0]]], site="h.1")
+    assert find_trace_rows([first, second])[0] == [[1, 0], [0, 1]]
 
 
 def test_sites_that_know_nothing_follow_those_that_do():
-    known = run(2, 2, matches=[[[1], [0]]])
-    assert lineage([run(2, 2, site="by hand"), known])[0] == [[1, 0], [0, 1]]
+    known = run(2, 2, row_matches=[[[1], [0]]])
+    assert find_trace_rows([run(2, 2, site="by hand"), known])[0] == [[1, 0], [0, 1]]
 
 
 def test_of_rows_that_are_alike_each_is_taken_once():
-    left = run(3, 2, matches=[[[1, 2], [1, 2]]])
-    assert lineage([left]) == [[[0, 1, 2], [-1, 0, 1]]]
+    left = run(3, 2, row_matches=[[[1, 2], [1, 2]]])
+    assert find_trace_rows([left]) == [[[0, 1, 2], [-1, 0, 1]]]
 
 
 def test_rows_that_leave_keep_their_place_in_the_first_batch():
-    left = run(3, 2, 1, matches=[[[0], [2]], [[1]]])
-    assert lineage([left]) == [[[0, 1, 2], [0, -1, 1], [-1, -1, 0]]]
+    left = run(3, 2, 1, row_matches=[[[0], [2]], [[1]]])
+    assert find_trace_rows([left]) == [[[0, 1, 2], [0, -1, 1], [-1, -1, 0]]]
 
 
 def test_a_prompt_that_is_read_once_goes_on_as_several_beams():
-    spread = run(2, 6, matches=[[[0], [0], [0], [1], [1], [1]]])
-    assert lineage([spread])[0] == [[0, 0, 0, 1, 1, 1], [0, 1, 2, 3, 4, 5]]
+    spread = run(2, 6, row_matches=[[[0], [0], [0], [1], [1], [1]]])
+    assert find_trace_rows([spread])[0] == [[0, 0, 0, 1, 1, 1], [0, 1, 2, 3, 4, 5]]
 
 
 def test_an_encoder_that_ran_before_the_beams_has_a_row_for_several():
-    found = lineage([run(2, site="encoder"), run(6, 6)])
+    found = find_trace_rows([run(2, site="encoder"), run(6, 6)])
     assert found[0] == [[0, 0, 0, 1, 1, 1]]
 
 
 def test_streams_side_by_side_are_not_spread():
-    found = lineage([run(4, site="text"), run(2, site="image")])
+    found = find_trace_rows([run(4, site="text"), run(2, site="image")])
     assert found == [[[0, 1, 2, 3]], [[0, 1, -1, -1]]]
 
 
 def test_a_second_decoding_has_a_lineage_of_its_own():
     one, two = ([[[1], [0]]], [[[1], [1]]])
-    found = lineage([run(2, 2, matches=one), run(2, 2, matches=two)])
+    found = find_trace_rows([run(2, 2, row_matches=one), run(2, 2, row_matches=two)])
     assert found == [[[1, 0], [0, 1]], [[1, 1], [0, 1]]]
 
 
 def test_windows_of_a_picture_count_by_example():
-    assert lineage([run(2, parts=3), run(2, site="whole")])[0] == [[0, 1]]
+    assert find_trace_rows([run(2, windows=3), run(2, site="whole")])[0] == [[0, 1]]
 
 
 def told(rows, *runs):
-    return lineage(list(runs), torch.tensor(rows))
+    return find_trace_rows(list(runs), torch.tensor(rows))
 
 
 def test_told_rows_are_taken_as_they_are():

@@ -4,7 +4,8 @@ import torch.nn.functional as F
 from torch import nn
 
 import regard
-from regard.tracing.assembly.decoding_runs import DecodingRuns, comparable, near_rows, same_rows
+from regard.tracing.assembly.decoding_runs import DecodingRuns, equal_rows, near_rows
+from regard.tracing.recording.manual_softmax import add_values_as_keys
 from regard.tracing.recording.record import CallRecord
 from tracing.decoders import Decoder, Growing, Pair, Static, step_by_step
 
@@ -17,13 +18,13 @@ def test_rows_are_the_same_bit_for_bit_or_not_at_all():
     other = torch.randn(BATCH, HEADS, DIM)
     one = torch.stack([other[2], other[0] + 1e-7, other[0], other[2]])
     expected = [[0, 0, 1], [0, 0, 0], [1, 0, 0], [0, 0, 1]]
-    assert same_rows(one, other).int().tolist() == expected
+    assert equal_rows(one, other).int().tolist() == expected
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
 def test_rows_of_any_precision_are_compared(dtype):
     one = torch.randn(BATCH, HEADS, DIM).to(dtype)
-    assert torch.equal(same_rows(one, one), torch.eye(BATCH).bool())
+    assert torch.equal(equal_rows(one, one), torch.eye(BATCH).bool())
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
@@ -82,7 +83,7 @@ def call(queries, keys, batch=BATCH, **parts):
     weights = torch.rand(batch, HEADS, queries, keys)
     nothing = torch.empty(batch, HEADS, 0, 0)
     streams = parts.pop("streams", ("text", "text"))
-    return CallRecord("h", *streams, nothing, nothing, weights=weights, span=keys, **parts)
+    return CallRecord("h", *streams, nothing, nothing, weights=weights, key_count=keys, **parts)
 
 
 @pytest.mark.parametrize(
@@ -99,14 +100,14 @@ def call(queries, keys, batch=BATCH, **parts):
 def test_attention_by_hand_goes_on_where_its_sizes_do(sizes, count):
     runs = DecodingRuns()
     for queries, keys in sizes:
-        runs.keep(call(queries, keys))
+        runs.add(call(queries, keys))
     assert len(runs.runs) == count
 
 
 def test_attention_by_hand_does_not_go_on_when_nobody_knows_who_left():
     runs = DecodingRuns()
-    runs.keep(call(5, 5))
-    runs.keep(call(1, 6, batch=2))
+    runs.add(call(5, 5))
+    runs.add(call(1, 6, batch=2))
     assert len(runs.runs) == 2
 
 
@@ -115,25 +116,25 @@ def test_values_tell_which_row_attention_by_hand_goes_on_with(folded):
     values, runs = torch.randn(BATCH, HEADS, 6, DIM), DecodingRuns()
     for queries, keys, rows in ((5, 5, [0, 1, 2]), (1, 6, [2, 0, 0])):
         own = values[rows, :, :keys]
-        runs.keep(comparable(call(queries, keys), own.flatten(0, 1) if folded else own, -2))
+        runs.add(add_values_as_keys(call(queries, keys), own.flatten(0, 1) if folded else own, -2))
     assert len(runs.runs) == 1
-    assert runs.runs[0][1].matches.int().tolist() == [[0, 0, 1], [1, 0, 0], [1, 0, 0]]
+    assert runs.runs[0][1].row_matches.int().tolist() == [[0, 0, 1], [1, 0, 0], [1, 0, 0]]
     assert runs.runs[0][1].key.shape[2] == 1
 
 
 @pytest.mark.parametrize("shape", [(6, DIM), (5, 6, DIM), (BATCH, HEADS, 5, DIM)])
 def test_values_that_do_not_fit_tell_nothing(shape):
     one = call(1, 6)
-    assert comparable(one, torch.rand(shape), -2) is one
+    assert add_values_as_keys(one, torch.rand(shape), -2) is one
 
 
 def test_what_a_static_cache_has_not_written_is_cut_from_attention_by_hand():
     mask = regard.masks.padding(torch.arange(11)[None] < 6)
     runs = DecodingRuns()
-    runs.keep(call(5, 5))
-    runs.keep(call(1, 11, mask=mask))
+    runs.add(call(5, 5))
+    runs.add(call(1, 11, mask=mask))
     assert runs.runs[0][1].weights.shape == (BATCH, HEADS, 1, 6)
-    assert runs.runs[0][1].end == 6
+    assert runs.runs[0][1].keys_seen == 6
 
 
 @torch.no_grad()

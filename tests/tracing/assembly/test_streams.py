@@ -3,7 +3,7 @@ import torch
 
 from regard.masks import causal, explicit, lengths, padding
 from regard.tracing.assembly.stacking import StackedCall
-from regard.tracing.assembly.streams import find_streams, names_of, real_keys
+from regard.tracing.assembly.streams import find_streams, name_streams, real_keys
 from regard.tracing.recording.record import CallRecord
 
 pytestmark = pytest.mark.usefixtures("unchecked")
@@ -14,7 +14,7 @@ BATCH, LENGTH = 3, 7
 def call(queries=LENGTH, keys=LENGTH, streams=("text", "text"), **parts):
     weights = torch.rand(BATCH, 2, queries, keys)
     nothing = torch.empty(BATCH, 2, 0, 0)
-    return CallRecord("h", *streams, nothing, nothing, weights=weights, span=keys, **parts)
+    return CallRecord("h", *streams, nothing, nothing, weights=weights, key_count=keys, **parts)
 
 
 def stack(one, rows=range(BATCH), reads=None):
@@ -35,17 +35,17 @@ TEXT, IMAGE, LATE = ("text_model", 7), ("vision_model", 17), ("vision_model", 5)
     ],
 )
 def test_streams_are_named_by_what_they_do(pairs, names):
-    assert list(names_of(pairs).values()) == names
+    assert list(name_streams(pairs).values()) == names
 
 
 def test_a_name_is_only_what_tells_the_paths_apart():
     one, other = ("model.text.embeddings", 5), ("model.image.embeddings", 7)
-    assert list(names_of([(one, one), (other, other)]).values()) == ["text", "image"]
+    assert list(name_streams([(one, one), (other, other)]).values()) == ["text", "image"]
 
 
 def test_a_path_that_is_the_beginning_of_another_keeps_a_name():
     one, other = ("model", 5), ("model.image", 7)
-    assert list(names_of([(one, one), (other, other)]).values()) == ["model", "model.image"]
+    assert list(name_streams([(one, one), (other, other)]).values()) == ["model", "model.image"]
 
 
 REAL = torch.arange(LENGTH) >= torch.tensor([[0], [2], [3]])

@@ -1,8 +1,7 @@
 import pytest
 
-from regard.tracing.assembly.naming import name_tokens
 from regard.tracing.assembly.streams import Stream
-from regard.tracing.assembly.token_labels import Notes, TokenLabels
+from regard.tracing.assembly.token_labels import BlockInfo, TokenLabels, label_tokens
 from regard.types import Tokens
 
 
@@ -15,7 +14,7 @@ def stream(name, length, *, begun="model", decoded=False, real=None):
 
 
 def named(streams, *, grids=None, **tokens):
-    return name_tokens(streams, 0, 1, Notes(TokenLabels((tokens,)), grids))
+    return label_tokens(streams, 0, 1, BlockInfo(TokenLabels((tokens,)), grids))
 
 
 def test_a_stream_takes_the_tokens_of_its_name():
@@ -63,13 +62,15 @@ def test_where_two_fit_neither_is_a_label():
 
 
 def test_tokens_for_another_number_of_examples_are_no_labels():
-    notes = Notes(TokenLabels(({"tokens": words(5)}, {"tokens": words(5)})))
-    assert name_tokens([stream("tokens", 5)], 0, 1, notes) == {"tokens": Tokens.positions(5)}
+    notes = BlockInfo(TokenLabels(({"tokens": words(5)}, {"tokens": words(5)})))
+    assert label_tokens([stream("tokens", 5)], 0, 1, notes) == {"tokens": Tokens.positions(5)}
 
 
 def test_a_trace_has_no_tokens_of_a_stream_that_it_lacks():
     lacking = Stream("image", "vision", 7, (None,))
-    assert name_tokens([lacking, stream("text", 5)], 0, 1, Notes()) == {"text": Tokens.positions(5)}
+    assert label_tokens([lacking, stream("text", 5)], 0, 1, BlockInfo()) == {
+        "text": Tokens.positions(5)
+    }
 
 
 def test_patches_are_called_by_row_and_column():

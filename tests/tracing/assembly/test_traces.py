@@ -6,7 +6,7 @@ import torch
 import regard
 from regard.errors import InputError
 from regard.storage import load_trace, save_trace
-from regard.tracing.assembly.token_labels import Notes, TokenLabels
+from regard.tracing.assembly.token_labels import BlockInfo, TokenLabels
 from regard.tracing.assembly.traces import assemble
 from regard.types import Axis, Gap, Tokens
 from storage.sameness import assert_same
@@ -119,24 +119,24 @@ def runs_of(model, *inputs):
 def test_gaps_are_in_every_trace():
     gaps = (Gap("h.3", "it only adds"),)
     runs = runs_of(Decoder(), torch.randint(31, (BATCH, LENGTH)))
-    assert [each.gaps for each in assemble(runs, "windows", Notes(gaps=gaps))] == [gaps] * BATCH
+    assert [each.gaps for each in assemble(runs, "windows", BlockInfo(gaps=gaps))] == [gaps] * BATCH
 
 
 def test_gaps_alone_are_a_trace():
     gaps = (Gap("h.3", "it only adds"),)
-    (only,) = assemble([], "windows", Notes(gaps=gaps))
+    (only,) = assemble([], "windows", BlockInfo(gaps=gaps))
     assert (len(only), only.gaps) == (0, gaps)
 
 
 def test_nothing_at_all_gets_its_sentence():
     with pytest.raises(InputError, match="no attention was seen"):
-        assemble([], "windows", Notes())
+        assemble([], "windows", BlockInfo())
 
 
 def test_a_grid_labels_the_stream_and_goes_to_disk_and_back(tmp_path):
     runs = runs_of(Decoder(), torch.randint(31, (BATCH, LENGTH)))
-    begun = runs[0][0].queries
-    found = assemble(runs, "windows", Notes(grids={begun: (2, 3)}))[0]
+    begun = runs[0][0].query_stream
+    found = assemble(runs, "windows", BlockInfo(grids={begun: (2, 3)}))[0]
     assert found.streams["tokens"].texts[:2] == ("[0]", "0,0")
     save_trace(found, tmp_path / "picture.trace")
     assert_same(load_trace(tmp_path / "picture.trace"), found)

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.tracing.dataflow.axis_moves import LAYOUTS, apart, together
+from regard.tracing.dataflow.axis_moves import LAYOUTS, merged_axis, split_axis
 from regard.tracing.dataflow.origins import LOST
 
 SIZES = (2, 3, 5, 7)
@@ -99,6 +99,6 @@ def test_every_second_token_is_not_the_stream():
 
 def test_two_axes_become_one_and_two_again():
     grid, row = torch.zeros(2, 3, 5, 7), torch.zeros(2, 15, 7)
-    assert together(grid, row, -2) == -2
-    assert apart(row, grid, -2) == -2
-    assert apart(row, grid, -2, count=3) == LOST
+    assert merged_axis(grid, row, -2) == -2
+    assert split_axis(row, grid, -2) == -2
+    assert split_axis(row, grid, -2, count=3) == LOST

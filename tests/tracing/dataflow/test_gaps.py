@@ -159,8 +159,8 @@ def test_an_operation_with_a_tap_is_a_map():
 
 def test_a_site_is_named_once():
     gaps = Gaps()
-    gaps.note("h.0", "for one reason")
-    gaps.note("h.0", "for another")
+    gaps.add("h.0", "for one reason")
+    gaps.add("h.0", "for another")
     assert [(each.site, each.reason) for each in gaps.found] == [("h.0", "for one reason")]
 
 

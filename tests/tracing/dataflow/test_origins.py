@@ -1,68 +1,79 @@
-"""Marks are shared, moved, and taken off again."""
+"""Origins are shared, moved, and removed again."""
 
 import gc
 import weakref
 
 import torch
 
-from regard.tracing.dataflow import origins as flow
-from regard.tracing.dataflow.origins import LOST, Mark, Pair, Side, mark_of, plain, put
+from regard.tracing.dataflow import origins
+from regard.tracing.dataflow.origins import (
+    LOST,
+    Origin,
+    StreamPair,
+    StreamSide,
+    origin_of,
+    set_origin,
+    stream_origin,
+)
 
 
 def test_one_mark_stands_for_all_tensors_of_which_it_is_true():
-    assert plain("tokens", -2) is plain("tokens", -2)
-    assert plain("tokens", -2) is not plain("tokens", -1)
+    assert stream_origin("tokens", -2) is stream_origin("tokens", -2)
+    assert stream_origin("tokens", -2) is not stream_origin("tokens", -1)
 
 
 def test_a_token_picked_out_of_its_stream_is_a_state():
-    moved = plain("tokens", -2).moved(lambda axis: None)
-    assert (moved.stream, moved.axis, moved.form) == ("tokens", None, "state")
+    moved = stream_origin("tokens", -2).move_axes(lambda axis: None)
+    assert (moved.stream, moved.axis, moved.layout) == ("tokens", None, "state")
 
 
 def test_tokens_on_two_axes_are_not_all_on_one():
-    assert not plain("pixels", -1, "grid").side.whole
-    assert plain("pixels", -1).side.whole
+    assert not stream_origin("pixels", -1, "grid").side.whole
+    assert stream_origin("pixels", -1).side.whole
 
 
 def test_scores_that_a_linear_map_summed_over_are_none_any_more():
-    pair = Pair(Side("a", -2), Side("b", -1), True)
-    assert Mark("a", -2, pair=pair).mapped(lambda axis: LOST if axis == -1 else axis).pair is None
+    pair = StreamPair(StreamSide("a", -2), StreamSide("b", -1), True)
+    assert (
+        Origin("a", -2, pair=pair).after_linear(lambda axis: LOST if axis == -1 else axis).pair
+        is None
+    )
 
 
 def test_parameters_are_constant_and_the_rest_is_unknown():
-    assert mark_of(torch.nn.Parameter(torch.zeros(1))).form == "constant"
-    assert mark_of(torch.zeros(1)) is flow.UNKNOWN
-    assert mark_of("text") is flow.UNKNOWN
+    assert origin_of(torch.nn.Parameter(torch.zeros(1))).layout == "constant"
+    assert origin_of(torch.zeros(1)) is origins.UNKNOWN
+    assert origin_of("text") is origins.UNKNOWN
 
 
-def test_marks_are_taken_off_when_the_last_watcher_ends():
+def test_origins_are_removed_when_the_last_watcher_ends():
     tensor = torch.zeros(3)
-    flow.begin()
-    flow.begin()
-    put(tensor, plain("tokens", -1))
-    flow.end()
-    assert mark_of(tensor).stream == "tokens"
-    flow.end()
+    origins.begin_tracking()
+    origins.begin_tracking()
+    set_origin(tensor, stream_origin("tokens", -1))
+    origins.end_tracking()
+    assert origin_of(tensor).stream == "tokens"
+    origins.end_tracking()
     assert not vars(tensor)
 
 
 def test_a_marked_tensor_is_not_kept_alive():
     tensor = torch.zeros(3)
     gone = weakref.ref(tensor)
-    flow.begin()
-    put(tensor, plain("tokens", -1))
+    origins.begin_tracking()
+    set_origin(tensor, stream_origin("tokens", -1))
     del tensor
     gc.collect()
     assert gone() is None
-    flow.end()
+    origins.end_tracking()
 
 
 def test_tensors_that_are_gone_are_forgotten(monkeypatch):
-    monkeypatch.setattr(flow, "_MANY", 3)
-    flow.begin()
+    monkeypatch.setattr(origins, "_MANY", 3)
+    origins.begin_tracking()
     kept = [torch.zeros(1) for _ in range(2)]
     for each in (*kept, *(torch.zeros(1) for _ in range(5))):
-        put(each, plain("tokens", -1))
-    flow.tidy()
-    assert 2 <= len(flow._marked.tensors) <= 3
-    flow.end()
+        set_origin(each, stream_origin("tokens", -1))
+    origins.forget_freed_tensors()
+    assert 2 <= len(origins._tracked.tensors) <= 3
+    origins.end_tracking()

@@ -8,7 +8,11 @@ from torch import nn
 import regard
 from regard.attention import MultiHeadAttention
 from regard.tracing import Keep, knock_out
-from regard.tracing.dataflow.output_projection import Copies, Outlet, Outlets
+from regard.tracing.dataflow.output_projection import (
+    OutputProjection,
+    PendingProjections,
+    ProjectionCopies,
+)
 from regard.tracing.dataflow.products import product_of
 from tracing.hands import (
     BATCH,
@@ -180,13 +184,13 @@ def test_steps_of_decoding_have_it_once():
 
 
 def test_steps_of_decoding_share_one_copy():
-    layer, copies = MultiHeadAttention(WIDTH, HEADS), Copies()
+    layer, copies = MultiHeadAttention(WIDTH, HEADS), ProjectionCopies()
     matrix = layer.w_o.weight.T
-    first = copies.of(matrix, parts(matrix))
-    assert copies.of(layer.w_o.weight.T, parts(layer.w_o.weight.T)) is first
+    first = copies.copy(matrix, parts(matrix))
+    assert copies.copy(layer.w_o.weight.T, parts(layer.w_o.weight.T)) is first
     with torch.no_grad():
         layer.w_o.weight.zero_()
-    assert not copies.of(matrix, parts(matrix)).any()
+    assert not copies.copy(matrix, parts(matrix)).any()
     assert first.any()
 
 
@@ -200,12 +204,12 @@ def test_it_stays_as_it_was_when_the_model_learns_on():
 
 
 def test_a_context_that_waited_too_long_is_let_go():
-    outlets, first = Outlets(), Outlet(torch.randn(1, HEADS, LENGTH, HEAD))
-    outlets.wait(first)
+    pending, first = PendingProjections(), OutputProjection(torch.randn(1, HEADS, LENGTH, HEAD))
+    pending.add(first)
     for _ in range(4):
-        outlets.wait(Outlet(), torch.randn(1, HEADS, LENGTH, HEAD))
+        pending.add(OutputProjection(), torch.randn(1, HEADS, LENGTH, HEAD))
     assert first._context is None
     product = product_of("linear", (torch.zeros(1, LENGTH, WIDTH), torch.zeros(2, WIDTH)))
-    outlets.meet(product)
-    outlets.close()
-    assert first.output is None
+    pending.check(product)
+    pending.close()
+    assert first.head_parts is None

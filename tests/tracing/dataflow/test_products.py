@@ -26,7 +26,7 @@ def test_rows_and_columns_stay_and_what_is_between_is_summed(name, args):
     left, right = product.sides
     assert (left.summed, right.summed) == ((-1,), (-2,))
     assert (left.own, right.own) == (-2, -1)
-    assert (left.moved(-2), right.moved(-1), left.moved(-1)) == (-2, -1, 0)
+    assert (left.move(-2), right.move(-1), left.move(-1)) == (-2, -1, 0)
 
 
 def test_a_linear_map_by_a_tensor_is_a_product_with_it_turned():
@@ -36,7 +36,7 @@ def test_a_linear_map_by_a_tensor_is_a_product_with_it_turned():
 
 def test_a_vector_leaves_no_axis():
     left, right = product_of("matmul", (LEFT, torch.zeros(7))).sides
-    assert (left.moved(-2), right.own) == (-1, None)
+    assert (left.move(-2), right.own) == (-1, None)
 
 
 def test_heads_of_one_side_alone_are_not_its_vectors():

@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from regard.tracing.dataflow import rule_table as rules
+from regard.tracing.dataflow import rule_table
 from regard.tracing.dataflow.rule_table import BY_NAME, rule_of
 
 
@@ -18,8 +18,8 @@ from regard.tracing.dataflow.rule_table import BY_NAME, rule_of
         (torch.Tensor.view, "layout"),
         (torch.Tensor.__getitem__, "layout"),
         (F.dropout, "carry"),
-        (F.layer_norm, "each"),
-        (torch.add, "both"),
+        (F.layer_norm, "elementwise"),
+        (torch.add, "combine"),
         (F.softmax, "softmax"),
         (torch.Tensor.softmax, "softmax"),
         (torch.ops.aten._softmax.default, "softmax"),
@@ -39,15 +39,15 @@ def test_a_function_of_somebody_s_own_is_not_kept():
 
     softmax.__module__ = "elsewhere"
     assert rule_of(softmax)[0] == "other"
-    assert softmax not in rules._decided
+    assert softmax not in rule_table._cached
 
 
-def test_a_function_is_decided_once():
+def test_a_function_is_looked_up_once():
     first = rule_of(torch.Tensor.shape.__get__)
     assert rule_of(torch.Tensor.shape.__get__) is first
 
 
 def test_no_name_has_two_rules():
-    names = [name for kind in rules._KINDS.values() for name in kind.split()]
-    names += [*rules._NOTHING.split(), *rules.LAYOUTS]
+    names = [name for kind in rule_table._RULES.values() for name in kind.split()]
+    names += [*rule_table._NOTHING.split(), *rule_table.LAYOUTS]
     assert len(names) == len(set(names)) == len(BY_NAME)

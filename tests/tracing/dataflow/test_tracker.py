@@ -122,14 +122,14 @@ class Picture(nn.Module):
 
 def followed(model, *inputs):
     from regard.kernels.observe import ObserveOptions
-    from regard.tracing.recording.watch_options import WatchOptions
+    from regard.tracing.recording.options import WatchOptions
     from regard.tracing.sites import Sites
     from regard.tracing.watcher import Watcher
 
     sites = Sites(model)
     with sites, Watcher(sites, WatchOptions(ObserveOptions())) as watcher:
         model(*inputs)
-    return watcher.follower
+    return watcher.tracker
 
 
 def test_the_grid_of_patches_is_that_of_the_convolution():

@@ -3,15 +3,15 @@
 import pytest
 import torch
 
-from regard.tracing.dataflow.origins import Pair, Side
-from regard.tracing.recording.manual_softmax import four_axes
+from regard.tracing.dataflow.origins import StreamPair, StreamSide
+from regard.tracing.recording.manual_softmax import to_four_axes
 
 BATCH, HEADS, QUERIES, KEYS = 2, 3, 5, 7
 WEIGHTS = torch.rand(BATCH, HEADS, QUERIES, KEYS)
 
 
 def pair(query, key, *, whole=True):
-    return Pair(Side("a", query, whole=whole), Side("b", key), True)
+    return StreamPair(StreamSide("a", query, whole=whole), StreamSide("b", key), True)
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ def pair(query, key, *, whole=True):
     ],
 )
 def test_axes_are_put_in_order(rows, query, key):
-    assert torch.equal(four_axes(rows, pair(query, key), BATCH), WEIGHTS)
+    assert torch.equal(to_four_axes(rows, pair(query, key), BATCH), WEIGHTS)
 
 
 @pytest.mark.parametrize(
@@ -40,20 +40,20 @@ def test_axes_are_put_in_order(rows, query, key):
     ],
 )
 def test_without_an_axis_of_queries_there_is_one(rows, key):
-    found = four_axes(rows, pair(None, key), BATCH)
+    found = to_four_axes(rows, pair(None, key), BATCH)
     assert torch.equal(found, WEIGHTS[:, :1, :1])
 
 
 def test_heads_that_pool_are_heads():
-    found = four_axes(WEIGHTS[:, :, 0].mT, pair(None, -2), BATCH)
+    found = to_four_axes(WEIGHTS[:, :, 0].mT, pair(None, -2), BATCH)
     assert torch.equal(found, WEIGHTS[:, :, :1])
 
 
 def test_a_matrix_is_one_head_of_one_example():
-    assert torch.equal(four_axes(WEIGHTS[0, 0], pair(-2, -1), 0), WEIGHTS[:1, :1])
+    assert torch.equal(to_four_axes(WEIGHTS[0, 0], pair(-2, -1), 0), WEIGHTS[:1, :1])
 
 
 def test_windows_are_parts_and_not_heads():
     folded = WEIGHTS.flatten(0, 1)
-    found = four_axes(folded, pair(-2, -1, whole=False), BATCH)
+    found = to_four_axes(folded, pair(-2, -1, whole=False), BATCH)
     assert torch.equal(found, folded[:, None])

@@ -2,13 +2,12 @@ import pytest
 import torch
 
 from regard.masks import causal
-from regard.tracing.assembly.calling import kind_of
 from regard.tracing.recording.record import CallRecord
 
 
 def call(queries=5, keys=5, streams=("x", "x"), mask=None):
     sides = (torch.zeros(1, 3, queries, 2), torch.zeros(1, 3, keys, 2))
-    return CallRecord("here", *streams, *sides, mask=mask, span=keys)
+    return CallRecord("here", *streams, *sides, mask=mask, key_count=keys)
 
 
 @pytest.mark.parametrize(
@@ -21,4 +20,4 @@ def call(queries=5, keys=5, streams=("x", "x"), mask=None):
     ],
 )
 def test_a_call_is_of_the_kind_of_its_keys(found, kind):
-    assert kind_of(found) == kind
+    assert found.kind == kind

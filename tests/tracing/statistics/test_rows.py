@@ -19,7 +19,7 @@ def of(found, places=None, parts=1, streams=("x", "x"), kinds=None):
     """Rows of weights that somebody computed by hand; every token is real."""
     batch, heads, queries, keys = found.shape
     sides = (torch.zeros(batch, heads, 0, 2), torch.zeros(batch, heads, 0, 2))
-    call = CallRecord("here", *streams, *sides, weights=found, span=keys, parts=parts)
+    call = CallRecord("here", *streams, *sides, weights=found, key_count=keys, windows=parts)
     places = list(range(batch // parts)) if places is None else places
     above = Side(torch.ones(len(places), queries, dtype=torch.bool))
     across = Side(torch.ones(len(places), keys, dtype=torch.bool), kinds)

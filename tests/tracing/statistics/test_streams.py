@@ -16,7 +16,7 @@ KINDS = torch.tensor([[0, 1, 2, 3, 3], [0, 0, 0, 0, 3]])
 def stack(streams=("x", "x"), lengths=(LENGTH, LENGTH), real=REAL):
     queries, keys = (torch.zeros(2, 7, length, 1) for length in lengths)
     mask = None if real is None else padding(real)
-    call = CallRecord("here", *streams, queries, keys, mask=mask, span=lengths[1])
+    call = CallRecord("here", *streams, queries, keys, mask=mask, key_count=lengths[1])
     return StackedCall(call, [0, 1], [lengths[0]] * 2)
 
 
@@ -54,7 +54,7 @@ def test_kinds_of_another_length_are_those_of_another_stream():
 
 
 def test_lengths_alone_may_say_which_stream_is_which():
-    call, told = stack(("y", "x"), (3, LENGTH)).call, {"a": KINDS, "b": torch.zeros(2, 3).long()}
+    call, told = stack(("y", "x"), (3, LENGTH)).record, {"a": KINDS, "b": torch.zeros(2, 3).long()}
     above, across = told_sides(call, told, PADDING)
     assert (above.kinds is told["b"], across.kinds is KINDS) == (True, True)
     assert across.real.sum(dim=1).tolist() == [3, 4]
@@ -62,7 +62,7 @@ def test_lengths_alone_may_say_which_stream_is_which():
 
 @pytest.mark.parametrize("told", [{}, {"a": KINDS, "b": KINDS}, {"a": KINDS[:1]}])
 def test_where_lengths_do_not_say_it_nothing_is_known_yet(told):
-    assert told_sides(stack().call, told, PADDING) is None
+    assert told_sides(stack().record, told, PADDING) is None
 
 
 def test_padding_at_the_left_is_refused():

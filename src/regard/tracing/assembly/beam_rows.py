@@ -1,7 +1,8 @@
-"""Who was who: the row of the batch that each trace had in each call of each run.
+"""Which row of the batch each trace had at each step of each run.
 
-Beams move between steps, finished sentences leave, and an encoder may have run before its rows
-were repeated for every beam. What the caller told settles it; else the keys do.
+Beams move between rows, finished sentences leave the batch, and an encoder may have run before its
+rows were repeated for every beam. If the caller says which rows the kept hypotheses had, that
+decides; otherwise rows are recognised by their keys.
 """
 
 from collections import Counter
@@ -13,81 +14,88 @@ import torch
 from torch import Tensor
 
 from regard.errors import InputError
-from regard.tracing.assembly.stacking import Row
+from regard.tracing.assembly.stacking import BatchRows
 from regard.tracing.recording.record import CallRecord
 
-Rows = list[list[int]]  # by step, then by trace; -1 where the trace is not there
-Group = tuple[tuple[int, ...], int]  # the batches of its steps; which of those that are alike
+StepRows = list[list[int]]  # by step, then by trace; -1 where the trace is not in the batch
+GroupKey = tuple[tuple[int, ...], int]  # the batch sizes of its steps, and a number if repeated
 
 
 @dataclass(frozen=True)
-class Family:
-    """The rows of traces in one decoding, and how many rows its first batch had."""
+class RowHistory:
+    """The rows of traces in one decoding, and the size of its first batch."""
 
-    rows: Rows
-    first: int
+    rows: StepRows
+    first_batch: int
 
     @property
     def traces(self) -> int:
-        """How many there are."""
+        """How many traces there are."""
         return len(self.rows[-1])
 
 
-def lineage(runs: list[list[CallRecord]], told: Tensor | None = None) -> list[Rows]:
-    """For each run the row of its batch that each trace had at each step, -1 where none."""
-    if told is not None and len(told):
-        return _told(runs, told.tolist())
-    groups = _groups(runs)
-    families = {group: _family([runs[n] for n in found]) for group, found in groups.items()}
-    main = max(families.values(), key=lambda family: len(family.rows))
-    count = max(family.traces for family in families.values())
-    repeated = len(main.rows) > 1 or any(not run[0].looks_at_itself for run in runs)
-    rows: dict[int, Rows] = {}
-    for group, family in families.items():
-        for n in groups[group]:
-            rows[n] = _shared(family, main, count, repeated)
+def find_trace_rows(runs: list[list[CallRecord]], labelled: Tensor | None = None) -> list[StepRows]:
+    """For each run and step, the row of the batch that each trace had, -1 for none.
+
+    `labelled` are the rows that the caller knows, by step and trace.
+    """
+    if labelled is not None and len(labelled):
+        return _rows_from_labels(runs, labelled.tolist())
+    groups = _group_runs(runs)
+    histories = {key: _find_history([runs[n] for n in members]) for key, members in groups.items()}
+    main = max(histories.values(), key=lambda history: len(history.rows))
+    count = max(history.traces for history in histories.values())
+    has_cross = any(not run[0].is_self_attention for run in runs)
+    repeated = len(main.rows) > 1 or has_cross
+    rows: dict[int, StepRows] = {}
+    for key, history in histories.items():
+        for n in groups[key]:
+            rows[n] = _rows_of_traces(history, main, count, repeated)
     return [rows[n] for n in range(len(runs))]
 
 
-def _batch(call: CallRecord) -> int:
+def _batch_size(record: CallRecord) -> int:
     """How many examples a call had."""
-    return call.sizes[0] // call.parts
+    return record.sizes[0] // record.windows
 
 
-def _groups(runs: list[list[CallRecord]]) -> dict[Group, list[int]]:
-    """The runs that went through the same steps together: self- and cross-attention of a decoder.
+def _group_runs(runs: list[list[CallRecord]]) -> dict[GroupKey, list[int]]:
+    """The numbers of runs that took the same steps together, as all layers of a decoder do.
 
     A second decoding of the same sizes is a group of its own.
     """
-    again = Counter[Any]()
-    groups: dict[Group, list[int]] = {}
+    repeats = Counter[Any]()
+    groups: dict[GroupKey, list[int]] = {}
     for n, run in enumerate(runs):
-        batches = tuple(map(_batch, run))
-        groups.setdefault((batches, again[run[0].look, batches]), []).append(n)
-        again[run[0].look, batches] += 1
+        batches = tuple(map(_batch_size, run))
+        groups.setdefault((batches, repeats[run[0].run_key, batches]), []).append(n)
+        repeats[run[0].run_key, batches] += 1
     return groups
 
 
-def _family(runs: list[list[CallRecord]]) -> Family:
-    batches = list(map(_batch, runs[0]))
-    if len(set(batches)) == 1 and all(call.matches is None for run in runs for call in run):
-        return Family([list(range(batches[0]))] * len(batches), batches[0])
+def _find_history(runs: list[list[CallRecord]]) -> RowHistory:
+    """The rows of traces in runs that took the same steps, recognised by keys."""
+    batches = list(map(_batch_size, runs[0]))
+    unmoved = all(record.row_matches is None for run in runs for record in run)
+    if len(set(batches)) == 1 and unmoved:
+        return RowHistory([list(range(batches[0]))] * len(batches), batches[0])
     parents = [
-        _parents([run[step].matches for run in runs], batches[step - 1], batches[step])
+        _find_parents([run[step].row_matches for run in runs], batches[step - 1], batches[step])
         for step in range(1, len(batches))
     ]
-    alone = all(len({*each}) == len(each) for each in parents)
-    found = _forwards if alone and batches[-1] < batches[0] else _backwards
-    return Family(found(parents, batches), batches[0])
+    # if no row was repeated and the batch shrank, sentences have left and keep their traces
+    never_split = all(len({*step}) == len(step) for step in parents)
+    follow = _follow_forwards if never_split and batches[-1] < batches[0] else _follow_backwards
+    return RowHistory(follow(parents, batches), batches[0])
 
 
-def _parents(matches: Sequence[Tensor | None], before: int, now: int) -> list[int]:
-    """The row that each row was in the step before: one that the keys of most sites agree on.
+def _find_parents(matches: Sequence[Tensor | None], before: int, now: int) -> list[int]:
+    """The row that each row was at the step before: the one that most sites agree on.
 
-    The keys of a first layer know the last token alone; those of deeper layers all that came
-    before. A row that may have stayed did; of others that are alike, one that is not taken yet.
+    The keys of a first layer depend on the last token alone, those of deeper layers on all before
+    it. A row that may have stayed did; of several equal candidates, one that is still free.
     """
-    votes = [each.int() for each in matches if each is not None]
+    votes = [match.int() for match in matches if match is not None]
     if not votes:
         spread = max(1, now // before)
         return [min(row // spread, before - 1) for row in range(now)]
@@ -98,92 +106,94 @@ def _parents(matches: Sequence[Tensor | None], before: int, now: int) -> list[in
     free = {*range(before)} - {*parents}
     for row, parent in enumerate(parents):
         if parent < 0:
-            candidates = [each for each, fits in enumerate(best[row]) if fits]
-            parents[row] = next((each for each in candidates if each in free), candidates[0])
+            candidates = [candidate for candidate, fits in enumerate(best[row]) if fits]
+            parents[row] = next((row for row in candidates if row in free), candidates[0])
             free.discard(parents[row])
     return parents
 
 
-def _backwards(parents: list[list[int]], batches: list[int]) -> Rows:
+def _follow_backwards(parents: list[list[int]], batches: list[int]) -> StepRows:
     """The rows of the last batch, followed back to the first."""
     rows = [list(range(batches[-1]))]
-    for each in reversed(parents):
-        rows.append([each[row] for row in rows[-1]])
+    for step in reversed(parents):
+        rows.append([step[row] for row in rows[-1]])
     return rows[::-1]
 
 
-def _forwards(parents: list[list[int]], batches: list[int]) -> Rows:
+def _follow_forwards(parents: list[list[int]], batches: list[int]) -> StepRows:
     """The rows of the first batch, followed until they leave."""
     rows = [list(range(batches[0]))]
-    for each in parents:
-        child = {parent: row for row, parent in enumerate(each)}
+    for step in parents:
+        child = {parent: row for row, parent in enumerate(step)}
         rows.append([child.get(row, -1) for row in rows[-1]])
     return rows
 
 
-def _shared(family: Family, main: Family, count: int, repeated: bool) -> Rows:
-    """The rows of a family for each of `count` traces, which are those of the main one.
+def _rows_of_traces(history: RowHistory, main: RowHistory, count: int, repeated: bool) -> StepRows:
+    """The rows of a history for each of `count` traces, which are those of the main history.
 
     Where rows were `repeated`, as for the beams of an example, an encoder that ran before has one
     row for several traces.
     """
-    if family is main and family.traces == count:
-        return family.rows
-    roots = main.rows[0] if main.traces == count else list(range(count))
-    start = main.first if main.traces == count else count
-    if len(family.rows) > 1:
-        roots, start = list(range(count)), count
-    places = [_place(root, start, family.traces, repeated) for root in roots]
-    return [[step[place] if place >= 0 else -1 for place in places] for step in family.rows]
+    if history is main and history.traces == count:
+        return history.rows
+    first_rows = main.rows[0] if main.traces == count else list(range(count))
+    batch = main.first_batch if main.traces == count else count
+    if len(history.rows) > 1:
+        first_rows, batch = list(range(count)), count
+    places = [_map_row(row, batch, history.traces, repeated) for row in first_rows]
+    return [[step[place] if place >= 0 else -1 for place in places] for step in history.rows]
 
 
-def _place(row: int, batch: int, others: int, repeated: bool) -> int:
-    """Where a row of a batch was among fewer others, or more; -1 if it was not there."""
-    if repeated and batch % others == 0:
-        return row // (batch // others)
-    if repeated and others % batch == 0:
-        return row * (others // batch)
-    return row if row < others else -1
+def _map_row(row: int, batch: int, other_batch: int, repeated: bool) -> int:
+    """Which row of another batch, smaller or larger, a row belongs to; -1 if it is not there."""
+    if repeated and batch % other_batch == 0:
+        return row // (batch // other_batch)
+    if repeated and other_batch % batch == 0:
+        return row * (other_batch // batch)
+    return row if row < other_batch else -1
 
 
-def _told(runs: list[list[CallRecord]], told: Rows) -> list[Rows]:
-    """The rows that the caller told, for the calls that decoded; those of encoders by example."""
+def _rows_from_labels(runs: list[list[CallRecord]], labelled: StepRows) -> list[StepRows]:
+    """The caller's rows for the runs that decoded; rows of encoders by example."""
     calls = Counter[Any]()
     for run in runs:
-        calls[run[0].look] += len(run)
+        calls[run[0].run_key] += len(run)
     most = max(calls.values())
-    firsts = [_batch(run[0]) for run in runs if calls[run[0].look] == most]
-    start = firsts[0] if most > 1 else max(firsts)
-    found, before = list[Rows](), Counter[Any]()
+    first_batches = [_batch_size(run[0]) for run in runs if calls[run[0].run_key] == most]
+    start = first_batches[0] if most > 1 else max(first_batches)
+    rows, steps_before = list[StepRows](), Counter[Any]()
     for run in runs:
-        look = run[0].look
-        if len(run) > 1 or (calls[look] == most and (most > 1 or _batch(run[0]) == start)):
-            found.append(_decoded(run, told, before[look] if len(run) == 1 else 0))
+        key = run[0].run_key
+        decoded = calls[key] == most and (most > 1 or _batch_size(run[0]) == start)
+        if len(run) > 1 or decoded:
+            first_step = steps_before[key] if len(run) == 1 else 0
+            rows.append(_decoder_rows(run, labelled, first_step))
         else:
-            found.append([_encoded(told[0], start, _batch(run[0]))])
-        before[look] += len(run)
-    return found
+            rows.append([_encoder_rows(labelled[0], start, _batch_size(run[0]))])
+        steps_before[key] += len(run)
+    return rows
 
 
-def _decoded(run: list[CallRecord], told: Rows, late: int) -> Rows:
-    """The rows of a run that began at the step `late`; a prompt read in pieces is one step."""
-    pieces = next((n for n, call in enumerate(run) if call.sizes[2] == 1), len(run))
-    more = 0 if len(run) == len(told) else max(0, pieces - 1)
+def _decoder_rows(run: list[CallRecord], labelled: StepRows, first_step: int) -> StepRows:
+    """The caller's rows for a run that began at a step; a prompt read in pieces is one step."""
+    pieces = next((n for n, record in enumerate(run) if record.sizes[2] == 1), len(run))
+    more = 0 if len(run) == len(labelled) else max(0, pieces - 1)
     rows = []
-    for n, call in enumerate(run):
-        step = late + max(0, n - more)
-        row = told[step] if step < len(told) else [-1] * len(told[0])
-        if max(row, default=-1) >= _batch(call):
+    for n, record in enumerate(run):
+        step = first_step + max(0, n - more)
+        row = labelled[step] if step < len(labelled) else [-1] * len(labelled[0])
+        if max(row, default=-1) >= _batch_size(record):
             raise InputError(
-                f"TokenLabels expected rows below {_batch(call)} at step {step}, as many as "
-                f"{call.site!r} had in its batch, got {max(row)}"
+                f"TokenLabels expected rows below {_batch_size(record)} at step {step}, as many as "
+                f"{record.site!r} had in its batch, got {max(row)}"
             )
         rows.append(row)
     return rows
 
 
-def _encoded(first: Row, start: int, batch: int) -> list[int]:
-    """The rows of an encoder that ran once for each example, or for each row of the first batch."""
+def _encoder_rows(first: BatchRows, start: int, batch: int) -> list[int]:
+    """The rows of an encoder that ran once for each example, or each row of the first batch."""
     if batch == len(first) != start:
         return list(range(batch))
-    return [_place(row, start, batch, repeated=True) for row in first]
+    return [_map_row(row, start, batch, repeated=True) for row in first]

@@ -1,4 +1,4 @@
-"""Calls kept as runs: each step of decoding goes under the steps that it continues."""
+"""Groups records into runs while a model runs: each decoding step joins the steps it continues."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -13,103 +13,113 @@ from regard.tracing.recording.record import CallRecord
 
 
 class DecodingRuns:
-    """The calls of a block, site by site: `runs` are lists of calls that continue one another."""
+    """The calls of a block: `runs` are lists of records that continue one another."""
 
     def __init__(self) -> None:
         self.runs: list[list[CallRecord]] = []
         self._open: dict[tuple[str, str | None, str | None], list[CallRecord]] = {}
-        # whether the last self-attention of a stream went on: then what it looks at does too
-        self._went_on: dict[str | None, bool] = {}
+        # by stream, whether its last self-attention continued a run; then cross-attention does too
+        self._continued: dict[str | None, bool] = {}
 
-    def keep(self, call: CallRecord) -> None:
-        """Put the call under those that it continues, or begin a run with it."""
-        call = self._known(cut(call))
-        run = self._open.get(call.look)
-        more = None if run is None else self._continuation(call, run)
-        if run is None or more is None:
-            self._open[call.look] = run = []
+    def add(self, record: CallRecord) -> None:
+        """Append a record to the run that it continues, or begin a run with it."""
+        record = self._reclassify(drop_unwritten_keys(record))
+        run = self._open.get(record.run_key)
+        continuation = None if run is None else self._continuation(record, run)
+        if run is None or continuation is None:
+            self._open[record.run_key] = run = []
             self.runs.append(run)
-        run.append(more or replace(_settled(call), end=call.span))
-        if call.looks_at_itself:
-            self._went_on[call.queries] = more is not None
+        run.append(continuation or replace(_make_lasting(record), keys_seen=record.key_count))
+        if record.is_self_attention:
+            self._continued[record.query_stream] = continuation is not None
 
-    def _known(self, call: CallRecord) -> CallRecord:
-        """The call as one that looks at what it looked at before, if it seemed to look at itself.
+    def _reclassify(self, record: CallRecord) -> CallRecord:
+        """The call as cross-attention if it seemed self-attention, but its keys stay the same.
 
-        The state of a recurrent decoder comes from what it looks at, as much as from what it has
-        written: but keys that stay the same are not its own.
+        The state of a recurrent decoder comes from the source that it attends to as much as from
+        what it has written, so the data flow may name the source's stream for the queries.
         """
-        if call.queries not in (None, call.keys) or call.sizes[2] != 1:
-            return call
-        for queries in (None, call.keys):
-            look = call.site, queries, call.keys
-            run = self._open.get(look)
-            if run is None or run[0].span != call.span or not _same_keys(call, run[0], whole=True):
+        if record.query_stream not in (None, record.key_stream) or record.sizes[2] != 1:
+            return record
+        for query_stream in (None, record.key_stream):
+            run_key = record.site, query_stream, record.key_stream
+            run = self._open.get(run_key)
+            if run is None or run[0].key_count != record.key_count:
                 continue
-            run[:] = [replace(each, queries=None) for each in run]
-            self._open[call.site, None, call.keys] = self._open.pop(look)
-            return replace(call, queries=None)
-        return call
+            if not _has_same_keys(record, run[0], whole=True):
+                continue
+            run[:] = [replace(earlier, query_stream=None) for earlier in run]
+            self._open[record.site, None, record.key_stream] = self._open.pop(run_key)
+            return replace(record, query_stream=None)
+        return record
 
-    def _continuation(self, call: CallRecord, run: list[CallRecord]) -> CallRecord | None:
-        """The call as it continues the run, with the keys that are new; None if it does not."""
+    def _continuation(self, record: CallRecord, run: list[CallRecord]) -> CallRecord | None:
+        """The record as it continues the run, with its new keys only; None if it does not."""
         earlier = run[-1]
-        if call.sizes[1] != earlier.sizes[1] or call.parts != earlier.parts:
+        if record.sizes[1] != earlier.sizes[1] or record.windows != earlier.windows:
             return None
-        if (call.weights is None) != (earlier.weights is None):
+        if (record.weights is None) != (earlier.weights is None):
             return None
-        if call.keys is None and run[0].looks_at_itself:
-            return _found_again(call, run)
-        if call.looks_at_itself:
-            return with_more_keys(call, earlier)
-        fits = call.span == run[0].span and call.sizes[2] <= earlier.sizes[2]
-        went_on = self._went_on.get(call.queries)
-        if not fits or not (_same_keys(call, run[0]) if went_on is None else went_on):
+        if record.key_stream is None and run[0].is_self_attention:
+            return _continue_unnamed(record, run)
+        if record.is_self_attention:
+            return continue_with_more_keys(record, earlier)
+        same_sizes = record.key_count == run[0].key_count and record.sizes[2] <= earlier.sizes[2]
+        continued = self._continued.get(record.query_stream)
+        if continued is None and same_sizes:
+            continued = _has_same_keys(record, run[0])
+        if not same_sizes or not continued:
             return None
-        return replace(_settled(call, 0), end=call.span)
+        return replace(_make_lasting(record, 0), keys_seen=record.key_count)
 
 
-def _found_again(call: CallRecord, run: list[CallRecord]) -> CallRecord | None:
-    """A call whose keys came from nobody knows where, if they are those of the run before."""
-    if not call.key.shape[2]:
+def _continue_unnamed(record: CallRecord, run: list[CallRecord]) -> CallRecord | None:
+    """A call whose key stream is not known, if its keys are those of the run and some more."""
+    if not record.key.shape[2]:
         return None
-    name = call.queries or "tokens"
-    more = with_more_keys(replace(call, queries=name, keys=name), run[-1])
-    if more is not None:
-        run[0] = replace(run[0], queries=name, keys=name)
-    return more
+    name = record.query_stream or "tokens"
+    named = replace(record, query_stream=name, key_stream=name)
+    continuation = continue_with_more_keys(named, run[-1])
+    if continuation is not None:
+        run[0] = replace(run[0], query_stream=name, key_stream=name)
+    return continuation
 
 
-def with_more_keys(call: CallRecord, earlier: CallRecord) -> CallRecord | None:
-    """Self-attention whose keys are those of before, or the last of them, and one for each query.
+def continue_with_more_keys(record: CallRecord, earlier: CallRecord) -> CallRecord | None:
+    """Self-attention with a cache: the record with its new keys only, None if it has no cache.
 
-    Between two steps the rows of the batch may move, as beams do, or leave: then the call notes
-    which rows of before have the key that comes before its new ones.
+    The key before the new ones must be the last key of the earlier call, in the same row of the
+    batch or in another one where rows have moved. A sliding cache may have dropped first keys.
     """
-    _, _, queries, keys = call.sizes
-    end = earlier.end + queries
-    if not queries < keys <= end:
+    _, _, queries, keys = record.sizes
+    keys_seen = earlier.keys_seen + queries
+    if not queries < keys <= keys_seen:
         return None
-    if not (call.key.shape[2] and earlier.key.shape[2]):  # attention by hand without its values
-        known = call.sizes[0] % earlier.sizes[0] == 0  # else nothing tells which rows have left
-        return replace(_settled(call, queries), end=end) if known else None
-    before, last = call.key[:, :, keys - queries - 1], earlier.key[:, :, -1]
+    if not (record.key.shape[2] and earlier.key.shape[2]):  # a manual call without its values
+        # if rows have left the batch, nothing tells which
+        known = record.sizes[0] % earlier.sizes[0] == 0
+        return replace(_make_lasting(record, queries), keys_seen=keys_seen) if known else None
+    before, last = record.key[:, :, keys - queries - 1], earlier.key[:, :, -1]
     matches = None
     if not torch.equal(before, last):
-        matches = next((each for each in _matches(before, last) if bool(each.any(1).all())), None)
+        candidates = _row_matches(before, last)
+        matches = next((match for match in candidates if bool(match.any(1).all())), None)
         if matches is None:
             return None
-    return replace(_settled(call, queries), end=end, matches=matches)
+    return replace(_make_lasting(record, queries), keys_seen=keys_seen, row_matches=matches)
 
 
-def _matches(one: Tensor, other: Tensor) -> Iterator[Bool[Tensor, "batch earlier"]]:
-    """Which rows may be which: those that are the same, or else, made anew from a shorter form."""
+def _row_matches(one: Tensor, other: Tensor) -> Iterator[Bool[Tensor, "batch earlier"]]:
+    """Which rows may be which: those that are equal, else those that are equal up to rounding.
+
+    A cache that is compressed computes its keys anew at each step.
+    """
     if one.shape[1:] == other.shape[1:]:
-        yield same_rows(one, other)
+        yield equal_rows(one, other)
         yield near_rows(one, other)
 
 
-def same_rows(one: Tensor, other: Tensor) -> Bool[Tensor, "batch earlier"]:
+def equal_rows(one: Tensor, other: Tensor) -> Bool[Tensor, "batch earlier"]:
     """Which rows of one tensor equal which rows of another, bit for bit."""
     bits = torch.cat([one, other]).flatten(1).contiguous().view(torch.uint8)
     number: Tensor = torch.unique(bits, dim=0, return_inverse=True)[1]
@@ -117,74 +127,75 @@ def same_rows(one: Tensor, other: Tensor) -> Bool[Tensor, "batch earlier"]:
 
 
 def near_rows(one: Tensor, other: Tensor) -> Bool[Tensor, "batch earlier"]:
-    """Which rows of one tensor are those of another but for rounding."""
+    """Which rows of one tensor equal which rows of another up to rounding."""
     exact = "donot_use_mm_for_euclid_dist"
     one, other, precision = one.flatten(1), other.flatten(1), torch.finfo(one.dtype).eps
-    between = torch.cdist(one.float(), other.float(), compute_mode=exact)
-    near: Tensor = between <= max(1e-4, 4 * precision) * one.float().norm(dim=1, keepdim=True)
+    distance = torch.cdist(one.float(), other.float(), compute_mode=exact)
+    near: Tensor = distance <= max(1e-4, 4 * precision) * one.float().norm(dim=1, keepdim=True)
     return near
 
 
-def comparable(call: CallRecord, values: Tensor, axis: int) -> CallRecord:
-    """Attention by hand with its values for keys, by which rows that move are known again.
-
-    The values' keys are on the axis; before it comes the batch, perhaps with heads, apart or not.
-    """
-    batch, _, _, keys = call.sizes
-    rows = values.detach().movedim(axis, -2)
-    if rows.dim() not in (3, 4) or rows.shape[-2] != keys or len(rows) % batch:
-        return call
-    if rows.dim() == 3:
-        rows = rows.unflatten(0, (batch, -1))
-    return replace(call, key=rows) if len(rows) == batch else call
-
-
-def cut(call: CallRecord) -> CallRecord:
-    """Attention by hand without the keys that a static cache has not written yet."""
-    _, _, queries, keys = call.sizes
-    if call.weights is None or call.mask is None or not call.looks_at_itself or keys <= queries:
-        return call
-    device = call.weights.device
-    seen = call.mask.cut(Area(range(queries), range(keys), keys - queries, device))
-    written = count_written_keys(seen.expand(-1, -1, queries, keys))
+def drop_unwritten_keys(record: CallRecord) -> CallRecord:
+    """A manual call without the keys that a static cache has not written yet."""
+    _, _, queries, keys = record.sizes
+    if record.weights is None or record.mask is None:
+        return record
+    if not record.is_self_attention or keys <= queries:
+        return record
+    device = record.weights.device
+    visible = record.mask.cut(Area(range(queries), range(keys), keys - queries, device))
+    written = count_written_keys(visible.expand(-1, -1, queries, keys))
     if written == keys:
-        return call
-    seen = seen.expand(len(call.weights), -1, queries, keys)[..., :written]
-    weights = call.weights[..., :written].clone()  # a view would hold what was not written
-    mask, kept, key = describe_dense_mask(seen), call.kept.cut(written), call.key[:, :, :written]
-    return replace(call, key=key, weights=weights, mask=mask, span=written, kept=kept)
+        return record
+    visible = visible.expand(len(record.weights), -1, queries, keys)[..., :written]
+    value = record.value
+    return replace(
+        record,
+        key=record.key[:, :, :written],
+        # a copy, because a view would keep the unwritten rest in memory
+        weights=record.weights[..., :written].clone(),
+        mask=describe_dense_mask(visible),
+        key_count=written,
+        value=None if value is None else value[:, :, :written].clone(),
+    )
 
 
-def _same_keys(call: CallRecord, first: CallRecord, *, whole: bool = False) -> bool:
-    """Whether a decoder without self-attention looks at the keys of before again."""
-    if not (call.key.shape[2] and first.key.shape[2]):
-        return not whole and call.sizes[0] == first.sizes[0]
-    start = -first.key.shape[2] if whole else -1  # of attention by hand only the last is kept
-    one, other = call.key[:, :, start:], first.key[:, :, start:]
+def _has_same_keys(record: CallRecord, first: CallRecord, *, whole: bool = False) -> bool:
+    """True if a call attends to the keys of an earlier one again, as cross-attention does.
+
+    With `whole` all keys are compared, else the last one: of manual calls no more is kept.
+    """
+    if not (record.key.shape[2] and first.key.shape[2]):
+        return not whole and record.sizes[0] == first.sizes[0]
+    start = -first.key.shape[2] if whole else -1
+    one, other = record.key[:, :, start:], first.key[:, :, start:]
     # rows may have moved or left since, and each of them may have become several beams
     return one.shape[1:] == other.shape[1:] and bool(near_rows(one, other).any(1).all())
 
 
-def _settled(call: CallRecord, new: int | None = None) -> CallRecord:
-    """The call with only its new keys, and nothing that the model may yet write over.
+def _make_lasting(record: CallRecord, new: int | None = None) -> CallRecord:
+    """The record with only its `new` last keys, and copies of buffers that may be overwritten.
 
-    Of attention by hand only the last: it tells which row the next call goes on with.
+    None keeps all keys. Of a manual call only the last key is kept: it tells which row of the
+    batch the next call continues.
     """
-    kept = call.kept
-    if new is not None:
-        kept = kept.trimmed(new)
-    elif kept.value is not None:
-        kept = replace(kept, value=_lasting(kept.value))
-    if call.weights is not None:
-        return replace(call, key=call.key[:, :, -1:].clone(), kept=kept)
-    old = call.key.shape[2] - (new or 0)
-    key = _lasting(call.key) if new is None else call.key[:, :, old:].clone()
-    return replace(call, query=_lasting(call.query), key=key, kept=kept)
+    value = record.value
+    if value is not None:
+        value = _copy_buffer(value) if new is None else _last_keys(value, new)
+    if record.weights is not None:
+        return replace(record, key=record.key[:, :, -1:].clone(), value=value)
+    key = _copy_buffer(record.key) if new is None else _last_keys(record.key, new)
+    return replace(record, query=_copy_buffer(record.query), key=key, value=value)
 
 
-def _lasting(side: Tensor) -> Tensor:
-    """The tensor, or a copy of it where it may be a buffer that is written in place.
+def _last_keys(side: Tensor, count: int) -> Tensor:
+    """A copy of the last keys or values."""
+    return side[:, :, side.shape[2] - count :].clone()
 
-    A tensor made while inference mode is on does not tell whether it was written.
+
+def _copy_buffer(side: Tensor) -> Tensor:
+    """The tensor, or a copy if it was written in place before and may be again.
+
+    A tensor of inference mode has no version counter, so it is always copied.
     """
     return side.clone() if side.is_inference() or side._version > 0 else side

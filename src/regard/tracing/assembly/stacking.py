@@ -1,4 +1,4 @@
-"""Decoding step by step as one call: each new row goes under the rows before it."""
+"""Stacks the calls of a run into one call: each decoding step adds rows below and keys beside."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -11,205 +11,262 @@ from torch import Tensor
 from regard.kernels.observe import Observation, Statistics, Top
 from regard.masks import Area, Bias, Mask, causal, everything, tensor_bias
 from regard.tracing.mask_reading.dense import describe_dense_mask
-from regard.tracing.recording.options import joined
-from regard.tracing.recording.record import CallRecord
+from regard.tracing.recording.record import CallRecord, EditedWeights, GradientSlot
 
-Row = Sequence[int]  # of the batch of one step, for each trace; -1 after its end
+BatchRows = Sequence[int]  # the row of a step's batch that each trace has; -1 after its end
 
 
 @dataclass(frozen=True, eq=False)
 class StackedCall:
-    """A run as one call: the row of its batch that each trace has, -1 for none, and its end.
+    """A run as one record, and which part of it belongs to each trace.
 
-    `reads` is how many of the call's queries are the trace's own; what follows is not.
+    `rows` is the row of the record's batch that each trace has, -1 for none. `query_counts` is how
+    many of the queries belong to the trace; those after them came when it had ended.
     """
 
-    call: CallRecord
+    record: CallRecord
     rows: Sequence[int]
-    reads: Sequence[int]
+    query_counts: Sequence[int]
 
 
-def stack(run: list[CallRecord], rows: Sequence[Row]) -> StackedCall:
-    """One call for the run; `rows` are those that the traces had in each of its steps."""
+def stack_run(run: list[CallRecord], rows: Sequence[BatchRows]) -> StackedCall:
+    """The stacked call of a run; `rows` are those that the traces had at each of its steps."""
     traces = range(len(rows[0]))
-    queries = [call.sizes[2] for call in run]
-    reads = [
+    queries = [record.sizes[2] for record in run]
+    query_counts = [
         sum(count for count, row in zip(queries, rows, strict=True) if row[trace] >= 0)
         for trace in traces
     ]
     if len(run) == 1:
-        return StackedCall(run[0], rows[0], reads)
+        return StackedCall(run[0], rows[0], query_counts)
+    # the batch of the stacked record are the traces
     places = [trace if rows[0][trace] >= 0 else -1 for trace in traces]
-    parts = run[0].parts
-    if parts > 1:
-        rows = [[max(-1, row * parts + n) for row in each for n in range(parts)] for each in rows]
-    return StackedCall(stacked(run, rows), places, reads)
+    windows = run[0].windows
+    if windows > 1:
+        rows = [
+            [max(-1, row * windows + window) for row in step for window in range(windows)]
+            for step in rows
+        ]
+    return StackedCall(stack_records(run, rows), places, query_counts)
 
 
-def stacked(calls: list[CallRecord], rows: Sequence[Row]) -> CallRecord:
-    """Calls that continue one another as one call with all their rows and keys.
+def stack_records(records: list[CallRecord], rows: Sequence[BatchRows]) -> CallRecord:
+    """Records that continue one another as one, with all their queries and keys.
 
-    At each step `rows` are those of the batch that the traces had: its batch are the traces. Rows
-    of a trace after its end are those of another, and see nothing.
+    The batch of the result are the traces. Rows of a trace after its end are filled with those of
+    another, and see nothing.
     """
-    steps = [taken(*each) for each in zip(calls, rows, strict=True)]
-    mask, last = _mask(calls, rows), steps[-1]
-    kept = joined([step.kept for step in steps], [(step.sizes[2], step.end) for step in steps])
-    whole = replace(_apart(last, calls[0]), mask=mask, kept=kept, span=last.end, matches=None)
+    steps = [select_rows(*step) for step in zip(records, rows, strict=True)]
+    mask, last = _stack_masks(records, rows), steps[-1]
+    whole = replace(
+        _name_both_streams(last, records[0]),
+        mask=mask,
+        key_count=last.keys_seen,
+        row_matches=None,
+        value=_stack_values(steps),
+        gradient_slot=GradientSlot(_stack_gradients(steps)),
+        edits=_place_edits(steps),
+    )
     if last.weights is not None:
-        weights = [_placed(step.weights, step, last.end) for step in steps]
+        weights = [_place_columns(step.weights, step, last.keys_seen) for step in steps]
         return replace(whole, weights=torch.cat(weights, dim=2))
     assert last.scoring is not None
     return replace(
         whole,
         query=torch.cat([step.query for step in steps], dim=2),
         key=torch.cat([step.key for step in steps], dim=2),
-        scoring=replace(last.scoring, mask=mask, bias=_bias(calls, rows), offset=0),
-        observed=_observation(steps),
+        scoring=replace(last.scoring, mask=mask, bias=_stack_biases(records, rows), offset=0),
+        observation=_stack_observations(steps),
     )
 
 
-def _apart(last: CallRecord, first: CallRecord) -> CallRecord:
-    """The call with its streams named where steps looked elsewhere.
+def _name_both_streams(last: CallRecord, first: CallRecord) -> CallRecord:
+    """The last record with both streams named if its steps were cross-attention.
 
-    As many rows as keys would else seem to look at themselves.
+    Unnamed, a stacked call with as many queries as keys would pass for self-attention.
     """
-    if first.looks_at_itself:
+    if first.is_self_attention:
         return last
-    queries = last.queries or "tokens"
-    return replace(last, queries=queries, keys=last.keys or f"{queries} keys")
+    queries = last.query_stream or "tokens"
+    return replace(last, query_stream=queries, key_stream=last.key_stream or f"{queries} keys")
 
 
-def taken(call: CallRecord, row: Row) -> CallRecord:
-    """The call with these rows of its batch; its mask and bias stay those of the batch."""
-    if is_whole(call, row):
-        return call
-    index = torch.tensor(row, device=call.query.device).clamp_min(0)
-    observed = call.observed
-    if observed is not None:
-        observed = replace(
-            observed,
-            lse=observed.lse[index],
-            statistics=_taken(observed.statistics, index),
-            top=_taken(observed.top, index),
+def select_rows(record: CallRecord, rows: BatchRows) -> CallRecord:
+    """The record with these rows of its batch; its mask and bias stay those of the batch."""
+    if is_whole_batch(record, rows):
+        return record
+    index = torch.tensor(rows, device=record.query.device).clamp_min(0)
+    observation, gradient = record.observation, record.gradient
+    if observation is not None:
+        observation = replace(
+            observation,
+            lse=observation.lse[index],
+            statistics=_select_numbers(observation.statistics, index),
+            top=_select_numbers(observation.top, index),
             atlas=None,
         )
     return replace(
-        call,
-        query=call.query[index],
-        key=call.key[index],
-        weights=None if call.weights is None else call.weights[index],
-        observed=observed,
-        kept=call.kept.taken(index),
-        matches=None,  # of the whole batch, and counted already
+        record,
+        query=record.query[index],
+        key=record.key[index],
+        weights=None if record.weights is None else record.weights[index],
+        observation=observation,
+        value=None if record.value is None else record.value[index],
+        gradient_slot=GradientSlot(None if gradient is None else gradient[index]),
+        edits=tuple(replace(edit, weights=edit.weights[index]) for edit in record.edits),
+        row_matches=None,  # they concern the whole batch, and have been used already
     )
 
 
-def is_whole(call: CallRecord, row: Row) -> bool:
-    """Whether the rows are all those of the call's batch, each in its own place."""
-    return len(row) == call.sizes[0] and all(place == each for place, each in enumerate(row))
+def is_whole_batch(record: CallRecord, rows: BatchRows) -> bool:
+    """True if the rows are all those of the record's batch, each in its own place."""
+    return len(rows) == record.sizes[0] and all(place == row for place, row in enumerate(rows))
 
 
-def _mask(calls: list[CallRecord], rows: Sequence[Row]) -> Mask | None:
-    itself, total = calls[0].looks_at_itself, calls[-1].end
-    plain = all(call.mask in (None, causal(), everything()) for call in calls)
-    if plain and all(call.span == call.end for call in calls):
-        return causal() if itself else None  # a row saw all keys so far and none beyond
-    seen = [_placed(_seen(call, row), call, total) for call, row in zip(calls, rows, strict=True)]
-    if not itself:
-        seen = _going_on(seen, rows)
-    heads = max(each.shape[1] for each in seen)
-    return describe_dense_mask(torch.cat([each.expand(-1, heads, -1, -1) for each in seen], dim=2))
-
-
-def _going_on(seen: list[Tensor], rows: Sequence[Row]) -> list[Tensor]:
-    """What a trace saw after its end as what it saw at last, so that its mask stays simple."""
-    found = seen[:1]
-    for step, row in zip(seen[1:], rows[1:], strict=True):
-        ended = torch.tensor(row, device=step.device) < 0
-        found.append(torch.where(ended[:, None, None, None], found[-1][:, :, -1:], step))
-    return found
-
-
-def _seen(call: CallRecord, row: Row) -> Bool[Tensor, "batch head query key"]:
-    """What each trace saw in one step; nothing after its end."""
-    batch, _, queries, keys = call.sizes
-    offset = keys - queries if call.looks_at_itself else 0
-    area = Area(range(queries), range(keys), offset, call.query.device)
-    seen = (call.mask or everything()).cut(area).expand(batch, -1, queries, keys)
-    if is_whole(call, row):
-        return seen
-    index = torch.tensor(row, device=seen.device)
-    return seen[index.clamp_min(0)] & (index >= 0)[:, None, None, None]
-
-
-def _bias(calls: list[CallRecord], rows: Sequence[Row]) -> Bias | None:
-    terms = [None if call.scoring is None else call.scoring.bias for call in calls]
-    if not any(terms):
+def _select_numbers(numbers: Statistics | Top | None, index: Tensor):  # type: ignore[no-untyped-def]
+    """The statistics or largest weights of some rows of the batch."""
+    if numbers is None:
         return None
-    found = []
-    for call, bias, row in zip(calls, terms, rows, strict=True):
-        batch, heads, queries, keys = call.sizes
-        area = Area(range(queries), range(keys), keys - queries, call.query.device)
-        added = call.query.new_zeros(1, 1, queries, keys) if bias is None else bias.cut(area)
+    return type(numbers)(*(column[index] for column in vars(numbers).values()))
+
+
+def _stack_values(steps: list[CallRecord]) -> Tensor | None:
+    values = [step.value for step in steps if step.value is not None]
+    return torch.cat(values, dim=2) if len(values) == len(steps) else None
+
+
+def _stack_gradients(steps: list[CallRecord]) -> Tensor | None:
+    """The gradients of all steps; zeros for a step that none came to, None if none came at all."""
+    any_gradient = next((step.gradient for step in steps if step.gradient is not None), None)
+    if any_gradient is None:
+        return None
+    batch, heads, _, dim = any_gradient.shape
+    rows = [
+        any_gradient.new_zeros(batch, heads, step.sizes[2], dim)
+        if step.gradient is None
+        else step.gradient
+        for step in steps
+    ]
+    return torch.cat(rows, dim=2)
+
+
+def _place_edits(steps: list[CallRecord]) -> tuple[EditedWeights, ...]:
+    """The edits of all steps, with their rows and columns counted in the stacked call."""
+    edits, row = list[EditedWeights](), 0
+    for step in steps:
+        edits += [
+            replace(edit, row=row, column=step.keys_seen - edit.weights.shape[3])
+            for edit in step.edits
+        ]
+        row += step.sizes[2]
+    return tuple(edits)
+
+
+def _stack_masks(records: list[CallRecord], rows: Sequence[BatchRows]) -> Mask | None:
+    """The mask of the stacked call."""
+    is_self, total = records[0].is_self_attention, records[-1].keys_seen
+    simple = all(record.mask in (None, causal(), everything()) for record in records)
+    if simple and all(record.key_count == record.keys_seen for record in records):
+        return causal() if is_self else None  # each step saw all keys so far and none beyond
+    visible = [
+        _place_columns(_visible_keys(record, row), record, total)
+        for record, row in zip(records, rows, strict=True)
+    ]
+    if not is_self:
+        visible = _repeat_after_end(visible, rows)
+    heads = max(step.shape[1] for step in visible)
+    dense = torch.cat([step.expand(-1, heads, -1, -1) for step in visible], dim=2)
+    return describe_dense_mask(dense)
+
+
+def _repeat_after_end(visible: list[Tensor], rows: Sequence[BatchRows]) -> list[Tensor]:
+    """What a trace sees after its end as what it saw last, so that its mask stays simple."""
+    repeated = visible[:1]
+    for step, row in zip(visible[1:], rows[1:], strict=True):
+        ended = torch.tensor(row, device=step.device) < 0
+        repeated.append(torch.where(ended[:, None, None, None], repeated[-1][:, :, -1:], step))
+    return repeated
+
+
+def _visible_keys(record: CallRecord, rows: BatchRows) -> Bool[Tensor, "batch head query key"]:
+    """Which keys each trace sees in one step; none after its end."""
+    batch, _, queries, keys = record.sizes
+    offset = keys - queries if record.is_self_attention else 0
+    area = Area(range(queries), range(keys), offset, record.query.device)
+    visible = (record.mask or everything()).cut(area).expand(batch, -1, queries, keys)
+    if is_whole_batch(record, rows):
+        return visible
+    index = torch.tensor(rows, device=visible.device)
+    return visible[index.clamp_min(0)] & (index >= 0)[:, None, None, None]
+
+
+def _stack_biases(records: list[CallRecord], rows: Sequence[BatchRows]) -> Bias | None:
+    """The bias of the stacked call, as a tensor; None if no step has one."""
+    biases = [None if record.scoring is None else record.scoring.bias for record in records]
+    if not any(biases):
+        return None
+    parts = []
+    for record, bias, row in zip(records, biases, rows, strict=True):
+        batch, heads, queries, keys = record.sizes
+        area = Area(range(queries), range(keys), keys - queries, record.query.device)
+        added = record.query.new_zeros(1, 1, queries, keys) if bias is None else bias.cut(area)
         added = added.expand(batch, heads, queries, keys)
-        if not is_whole(call, row):
+        if not is_whole_batch(record, row):
             added = added[torch.tensor(row, device=added.device).clamp_min(0)]
-        found.append(_placed(added, call, calls[-1].end))
-    return tensor_bias(torch.cat(found, dim=2))
+        parts.append(_place_columns(added, record, records[-1].keys_seen))
+    return tensor_bias(torch.cat(parts, dim=2))
 
 
-def _placed(rows: Tensor | None, call: CallRecord, total: int) -> Tensor:
-    """Rows over the keys of one call as rows over all: theirs end where the call's do."""
+def _place_columns(rows: Tensor | None, record: CallRecord, total: int) -> Tensor:
+    """Rows over the keys of one call as rows over all keys; its own end at `keys_seen`."""
     assert rows is not None
-    return F.pad(rows, (call.end - rows.shape[3], total - call.end))
+    return F.pad(rows, (record.keys_seen - rows.shape[3], total - record.keys_seen))
 
 
-def _observation(steps: list[CallRecord]) -> Observation:
-    """The rows of all; atlases of pieces do not join, a window gives one when asked for."""
-    observed = [step.observed for step in steps if step.observed is not None]
+def _stack_observations(steps: list[CallRecord]) -> Observation:
+    """The statistics of all rows. Atlases of steps cannot be joined; a window makes one later."""
+    observed = [step.observation for step in steps if step.observation is not None]
     last = observed[-1]
-    statistics = [_counted(step) for step in steps]
-    tops = [_named(step) for step in steps]
+    statistics = [_renumber_statistics(step) for step in steps]
+    tops = [_renumber_top(step) for step in steps]
     return replace(
         last,
-        lse=torch.cat([each.lse for each in observed], dim=2),
-        statistics=None if last.statistics is None else Statistics(*_joined(statistics)),
-        top=None if last.top is None else Top(*_joined(tops)),
+        lse=torch.cat([observation.lse for observation in observed], dim=2),
+        statistics=None if last.statistics is None else Statistics(*_join_columns(statistics)),
+        top=None if last.top is None else Top(*_join_columns(tops)),
         atlas=None,
     )
 
 
-def _counted(step: CallRecord) -> Statistics | None:
-    """The numbers of a step whose keys are the last of all: none of its weight is on the first."""
-    found = None if step.observed is None else step.observed.statistics
-    if found is None or step.span == step.end:
-        return found
+def _renumber_statistics(step: CallRecord) -> Statistics | None:
+    """The statistics of a step, with keys numbered among all.
+
+    Where a sliding cache has dropped the first key, no weight is on it.
+    """
+    statistics = None if step.observation is None else step.observation.statistics
+    if statistics is None or step.key_count == step.keys_seen:
+        return statistics
     return replace(
-        found,
-        largest_key=_moved(found.largest_key, step),
-        on_first=torch.zeros_like(found.on_first),
+        statistics,
+        largest_key=_renumber_keys(statistics.largest_key, step),
+        on_first=torch.zeros_like(statistics.on_first),
     )
 
 
-def _named(step: CallRecord) -> Top | None:
-    found = None if step.observed is None else step.observed.top
-    if found is None or step.span == step.end:
-        return found
-    return replace(found, keys=_moved(found.keys, step))
+def _renumber_top(step: CallRecord) -> Top | None:
+    """The largest weights of a step, with keys numbered among all."""
+    top = None if step.observation is None else step.observation.top
+    if top is None or step.key_count == step.keys_seen:
+        return top
+    return replace(top, keys=_renumber_keys(top.keys, step))
 
 
-def _moved(keys: Tensor, step: CallRecord) -> Tensor:
+def _renumber_keys(keys: Tensor, step: CallRecord) -> Tensor:
     """Numbers of the step's keys among all keys; -1, for none, stays."""
-    return torch.where(keys < 0, keys, keys + (step.end - step.span))
+    return torch.where(keys < 0, keys, keys + (step.keys_seen - step.key_count))
 
 
-def _taken(numbers: Statistics | Top | None, index: Tensor):  # type: ignore[no-untyped-def]
-    if numbers is None:
-        return None
-    return type(numbers)(*(each[index] for each in vars(numbers).values()))
-
-
-def _joined(parts: list[Statistics | None] | list[Top | None]) -> list[Tensor]:
-    columns = zip(*(vars(each).values() for each in parts), strict=True)
+def _join_columns(parts: list[Statistics | None] | list[Top | None]) -> list[Tensor]:
+    """Each field of the parts, joined over queries."""
+    columns = zip(*(vars(part).values() for part in parts), strict=True)
     return [torch.cat(rows, dim=2) for rows in columns]

@@ -1,6 +1,6 @@
-"""The streams of a block: their names, which of their tokens are real, and what these are called.
+"""The streams of tokens in a block: their names, lengths, and which of their tokens are real.
 
-A stream begins where the flow says so; one that is pooled on its way goes on as another.
+A stream begins where the data flow says so; one that is pooled on its way goes on as another.
 """
 
 from collections import defaultdict
@@ -15,57 +15,65 @@ from regard.masks.mask import AllOf, Explicit, Lengths, Padding
 from regard.tracing.assembly.stacking import StackedCall
 from regard.tracing.recording.record import CallRecord
 
-Key = tuple[str, int]  # where a stream began, and its length
-WINDOW = " window"
+StreamKey = tuple[str, int]  # where a stream began, and its length
+WINDOW = " window"  # ends the key of a stream that is seen in windows
 
 
 @dataclass(frozen=True)
 class Stream:
-    """A stream: its name, where it began, its length, and the real tokens of each trace.
+    """One stream: its name, where it began, its length, and the real tokens of each trace.
 
-    None for a trace that has none of it. `decoded` are streams whose rows are read one by one: the
-    last of them may have produced one more token.
+    `real` is None for a trace that does not have the stream. `decoded` is True if its rows are
+    read one by one, so that the last of them may have produced one more token.
     """
 
     name: str
-    begun: str
+    beginning: str
     length: int
     real: Sequence[range | None]
     decoded: bool = False
 
 
-def streams_of(call: CallRecord) -> tuple[Key, Key]:
-    """The streams of the rows and the columns of a call."""
-    _, _, queries, keys = call.sizes
-    rows = (call.queries or "tokens") + (WINDOW if call.parts > 1 else "")
-    if call.looks_at_itself:
+Streams = Mapping[StreamKey, Stream]
+
+
+def stream_keys(record: CallRecord) -> tuple[StreamKey, StreamKey]:
+    """The streams of the rows and of the columns of a call."""
+    _, _, queries, keys = record.sizes
+    rows = (record.query_stream or "tokens") + (WINDOW if record.windows > 1 else "")
+    if record.is_self_attention:
         return (rows, keys), (rows, keys)
-    return (rows, queries), (call.keys or f"{rows} keys", keys)
+    return (rows, queries), (record.key_stream or f"{rows} keys", keys)
 
 
-def find_streams(stacks: list[StackedCall]) -> dict[Key, Stream]:
-    """All streams, in the order in which they were met."""
-    calls = [each.call for each in stacks]
-    decoded = {streams_of(call)[0] for call in calls if call.is_causal or not call.looks_at_itself}
-    real = _real(stacks)
+def find_streams(calls: list[StackedCall]) -> dict[StreamKey, Stream]:
+    """All streams of a block, in the order of its calls."""
+    records = [call.record for call in calls]
+    decoded = {
+        stream_keys(record)[0]
+        for record in records
+        if record.is_causal or not record.is_self_attention
+    }
+    real = _find_real_tokens(calls)
     return {
         key: Stream(name, key[0], key[1], real[key], key in decoded)
-        for key, name in names_of([streams_of(call) for call in calls]).items()
+        for key, name in name_streams([stream_keys(record) for record in records]).items()
     }
 
 
-def names_of(pairs: list[tuple[Key, Key]]) -> dict[Key, str]:
-    """tokens for a single stream, source and target where one looks at another; else its path.
+def name_streams(pairs: list[tuple[StreamKey, StreamKey]]) -> dict[StreamKey, str]:
+    """Names of streams: "tokens" if there is one, "source" and "target" if one attends to another.
 
-    Of several paths only what tells them apart: text_model and vision_model.
+    Otherwise the path of the module where each began, without what all paths have in common:
+    text_model and vision_model.
     """
     keys = list(dict.fromkeys(key for pair in pairs for key in pair))
     if len(keys) == 1:
         return {keys[0]: "tokens"}
-    short = _shortened(list(dict.fromkeys(label for label, _ in keys)))
-    begun = [label for label, _ in keys]
+    short = _shorten_paths(list(dict.fromkeys(label for label, _ in keys)))
+    labels = [label for label, _ in keys]
     names = {
-        (label, length): short[label] + (f" ({length})" if begun.count(label) > 1 else "")
+        (label, length): short[label] + (f" ({length})" if labels.count(label) > 1 else "")
         for label, length in keys
     }
     crossing = {(rows, columns) for rows, columns in pairs if rows != columns}
@@ -75,7 +83,7 @@ def names_of(pairs: list[tuple[Key, Key]]) -> dict[Key, str]:
     return names
 
 
-def _shortened(labels: list[str]) -> dict[str, str]:
+def _shorten_paths(labels: list[str]) -> dict[str, str]:
     """The paths without the modules that all have in common, at their beginnings and ends."""
     paths = {label: label.split(".") for label in labels}
     for end in (0, -1):
@@ -87,62 +95,62 @@ def _shortened(labels: list[str]) -> dict[str, str]:
     return {label: ".".join(path) for label, path in paths.items()}
 
 
-def _real(stacks: list[StackedCall]) -> dict[Key, list[range | None]]:
-    """The real tokens of each trace, by the masks, until the trace's end."""
-    real: dict[Key, dict[int, range]] = defaultdict(dict)
-    stops: dict[tuple[Key, int], int] = {}
-    traces = range(len(stacks[0].rows))
-    for each in stacks:
-        above, across = streams_of(each.call)
-        found = real_keys(each.call) if each.call.parts == 1 else None
-        for trace, row in enumerate(each.rows):
+def _find_real_tokens(calls: list[StackedCall]) -> dict[StreamKey, list[range | None]]:
+    """The real tokens of each trace in each stream: by the masks, and up to the trace's end."""
+    real: dict[StreamKey, dict[int, range]] = defaultdict(dict)
+    ends: dict[tuple[StreamKey, int], int] = {}
+    traces = range(len(calls[0].rows))
+    for call in calls:
+        row_stream, column_stream = stream_keys(call.record)
+        by_mask = real_keys(call.record) if call.record.windows == 1 else None
+        queries = call.record.sizes[2]
+        for trace, row in enumerate(call.rows):
             if row < 0:
                 continue
-            real[above].setdefault(trace, range(above[1]))
-            real[across].setdefault(trace, range(across[1]))
-            if found is not None:
-                real[across][trace] = found[row]
-            if each.reads[trace] < each.call.sizes[2]:
-                stop = above[1] - each.call.sizes[2] + each.reads[trace]
-                stops[above, trace] = stop
-    for (key, trace), stop in stops.items():
-        run = real[key][trace]
-        real[key][trace] = range(min(run.start, stop), min(run.stop, stop))
+            real[row_stream].setdefault(trace, range(row_stream[1]))
+            real[column_stream].setdefault(trace, range(column_stream[1]))
+            if by_mask is not None:
+                real[column_stream][trace] = by_mask[row]
+            if call.query_counts[trace] < queries:
+                ends[row_stream, trace] = row_stream[1] - queries + call.query_counts[trace]
+    for (key, trace), end in ends.items():
+        tokens = real[key][trace]
+        real[key][trace] = range(min(tokens.start, end), min(tokens.stop, end))
     return {key: [found.get(trace) for trace in traces] for key, found in real.items()}
 
 
-def real_keys(call: CallRecord) -> tuple[range, ...] | None:
+def real_keys(record: CallRecord) -> tuple[range, ...] | None:
     """Which keys of each row of the batch are not padding, by the mask; padding is at the ends.
 
-    Where the mask is explicit, a key that no other token sees is padding.
+    Where the mask is explicit, a key that no other token sees is padding. None if the mask does
+    not tell.
     """
-    for part in _parts(call.mask):
+    for part in _mask_parts(record.mask):
         if isinstance(part, Padding | Lengths):
-            return _runs(part.dense(1, call.sizes[3])[:, 0, 0], call)
-    for part in _parts(call.mask):
-        if isinstance(part, Explicit) and call.looks_at_itself and not call.is_causal:
-            seen = part.seen.any(dim=1)
-            others = ~torch.eye(*seen.shape[1:], dtype=torch.bool, device=seen.device)
-            return _runs((seen & others).any(dim=1), call)
+            return _real_ranges(part.dense(1, record.sizes[3])[:, 0, 0], record)
+    for part in _mask_parts(record.mask):
+        if isinstance(part, Explicit) and record.is_self_attention and not record.is_causal:
+            visible = part.seen.any(dim=1)
+            others = ~torch.eye(*visible.shape[1:], dtype=torch.bool, device=visible.device)
+            return _real_ranges((visible & others).any(dim=1), record)
     return None
 
 
-def _parts(mask: Mask | None) -> Iterable[Mask]:
+def _mask_parts(mask: Mask | None) -> Iterable[Mask]:
+    """The mask, or the masks that it combines."""
     if isinstance(mask, AllOf):
         for part in mask.parts:
-            yield from _parts(part)
+            yield from _mask_parts(part)
     elif mask is not None:
         yield mask
 
 
-def _runs(real: Tensor, call: CallRecord) -> tuple[range, ...]:
-    found = tuple(map(_run, real))
-    return found * call.sizes[0] if len(found) == 1 else found
+def _real_ranges(real: Tensor, record: CallRecord) -> tuple[range, ...]:
+    ranges = tuple(map(_real_range, real))
+    return ranges * record.sizes[0] if len(ranges) == 1 else ranges
 
 
-def _run(real: Tensor) -> range:
+def _real_range(real: Tensor) -> range:
+    """From the first to the last real key; all keys if none is."""
     places = real.nonzero()[:, 0]
     return range(int(places[0]), int(places[-1]) + 1) if len(places) else range(len(real))
-
-
-Streams = Mapping[Key, Stream]

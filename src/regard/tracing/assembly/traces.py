@@ -1,4 +1,4 @@
-"""From the calls that were seen to one trace for each example: rows stacked, padding dropped."""
+"""Makes one trace for each example from the records of a block."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,13 +11,12 @@ from torch import Tensor
 from regard.errors import InputError
 from regard.kernels.observe import Atlas, Scoring, Statistics, Top
 from regard.masks import Part, everything
-from regard.tracing.assembly.beam_rows import lineage
-from regard.tracing.assembly.map_extras import completed
-from regard.tracing.assembly.naming import name_tokens
-from regard.tracing.assembly.stacking import StackedCall, stack
-from regard.tracing.assembly.streams import Streams, find_streams, streams_of
-from regard.tracing.assembly.token_labels import Notes
-from regard.tracing.recording.options import Form
+from regard.tracing.assembly.beam_rows import find_trace_rows
+from regard.tracing.assembly.map_extras import add_extras
+from regard.tracing.assembly.stacking import StackedCall, stack_run
+from regard.tracing.assembly.streams import Streams, find_streams, stream_keys
+from regard.tracing.assembly.token_labels import BlockInfo, label_tokens
+from regard.tracing.recording.options import WeightsForm
 from regard.tracing.recording.record import CallRecord
 from regard.types import (
     AttentionMap,
@@ -28,11 +27,11 @@ from regard.types import (
     Tokens,
     Trace,
 )
-from regard.types.maps import MapKind, shift_keys
+from regard.types.maps import shift_keys
 
 
-class Traces(Sequence[Trace]):
-    """One trace for each example, made when it is first asked for: few look at all of a batch."""
+class LazyTraces(Sequence[Trace]):
+    """One trace for each example, made when it is first asked for: few callers read all of them."""
 
     def __init__(self, count: int, make: Callable[[int], Trace]) -> None:
         self._made: list[Trace | None] = [None] * count
@@ -49,16 +48,16 @@ class Traces(Sequence[Trace]):
         if isinstance(index, slice):
             return [self[number] for number in range(len(self))[index]]
         number = range(len(self))[index]
-        found = self._made[number]
-        if found is None:
-            found = self._made[number] = self._make(number)
-        return found
+        trace = self._made[number]
+        if trace is None:
+            trace = self._made[number] = self._make(number)
+        return trace
 
 
-def assemble(runs: list[list[CallRecord]], keep: Form, notes: Notes) -> Sequence[Trace]:
-    """One trace for each example of the batch, or for each hypothesis that was told or found."""
-    if not runs and notes.gaps:
-        return [Trace({}, (), notes.gaps)]
+def assemble(runs: list[list[CallRecord]], form: WeightsForm, info: BlockInfo) -> Sequence[Trace]:
+    """One trace for each example of the batch, or for each hypothesis of a beam search."""
+    if not runs and info.gaps:
+        return [Trace({}, (), info.gaps)]
     if not runs:
         raise InputError(
             "no attention was seen: looked for scaled_dot_product_attention, "
@@ -66,90 +65,95 @@ def assemble(runs: list[list[CallRecord]], keep: Form, notes: Notes) -> Sequence
             "tensors that go through a softmax into a product; run the model inside the block, "
             "and register_tap what attends by other means"
         )
-    rows = lineage(runs, None if notes.told is None else notes.told.rows)
-    stacks = _named([stack(*each) for each in zip(runs, rows, strict=True)])
-    for each in stacks:
-        _check_heads(each.call)
-    whole = Assembly(stacks, find_streams(stacks), keep, notes)
-    return Traces(len(rows[0][0]), whole.trace)
+    rows = find_trace_rows(runs, None if info.labels is None else info.labels.rows)
+    calls = _number_sites([stack_run(*pair) for pair in zip(runs, rows, strict=True)])
+    for call in calls:
+        _check_heads(call.record)
+    assembly = Assembly(calls, find_streams(calls), form, info)
+    return LazyTraces(len(rows[0][0]), assembly.trace)
 
 
-def _check_heads(call: CallRecord) -> None:
-    """Refuse chosen heads that there are not, now rather than when the map is made."""
-    wrong = [head for head in call.kept.heads or () if not 0 <= head < call.sizes[1]]
+def _check_heads(record: CallRecord) -> None:
+    """Refuse chosen heads that do not exist, now rather than when the map is made."""
+    heads = record.sizes[1]
+    wrong = [head for head in record.heads or () if not 0 <= head < heads]
     if wrong:
         raise InputError(
-            f"expected some of the heads 0 to {call.sizes[1] - 1} of {call.site!r}, got {wrong}"
+            f"expected some of the heads 0 to {heads - 1} of {record.site!r}, got {wrong}"
         )
 
 
-def _named(stacks: list[StackedCall]) -> list[StackedCall]:
-    """A site that attends again, otherwise than by going on, is path#1."""
-    count: dict[str, int] = {}
-    named = []
-    for each in stacks:
-        site = each.call.site
-        again = count.get(site, 0)
-        count[site] = again + 1
-        call = replace(each.call, site=f"{site}#{again}") if again else each.call
-        named.append(replace(each, call=call))
-    return named
+def _number_sites(calls: list[StackedCall]) -> list[StackedCall]:
+    """The calls with unique sites: a second run at a site is called path#1, then path#2."""
+    counts: dict[str, int] = {}
+    numbered = []
+    for call in calls:
+        site = call.record.site
+        number = counts.get(site, 0)
+        counts[site] = number + 1
+        record = replace(call.record, site=f"{site}#{number}") if number else call.record
+        numbered.append(replace(call, record=record))
+    return numbered
 
 
 @dataclass(frozen=True, eq=False)
 class Assembly:
-    """The calls of a block, one for each run, and the streams that they look from and at."""
+    """The stacked calls of a block and their streams, from which single traces are cut."""
 
-    stacks: list[StackedCall]
+    calls: list[StackedCall]
     streams: Streams
-    keep: Form
-    notes: Notes
+    form: WeightsForm
+    info: BlockInfo
 
     def trace(self, number: int) -> Trace:
-        """What one example did, or one hypothesis of it."""
-        count = len(self.stacks[0].rows)
-        tokens = name_tokens(self.streams.values(), number, count, self.notes)
+        """The trace of one example, or of one hypothesis."""
+        count = len(self.calls[0].rows)
+        tokens = label_tokens(self.streams.values(), number, count, self.info)
         maps = tuple(
-            found
-            for each in self.stacks
-            if each.rows[number] >= 0
-            for part in range(each.call.parts)
-            if (found := self._map(number, each, part, tokens)) is not None
+            attention_map
+            for call in self.calls
+            if call.rows[number] >= 0
+            for window in range(call.record.windows)
+            if (attention_map := self._make_map(number, call, window, tokens)) is not None
         )
-        default_site = find_default_site(maps, self.notes.alignment_layer)
-        return Trace(tokens, maps, self.notes.gaps, default_site)
+        default_site = find_default_site(maps, self.info.alignment_layer)
+        return Trace(tokens, maps, self.info.gaps, default_site)
 
-    def _map(
-        self, number: int, each: StackedCall, part: int, tokens: Mapping[str, Tokens]
+    def _make_map(
+        self, number: int, call: StackedCall, window: int, tokens: Mapping[str, Tokens]
     ) -> AttentionMap | None:
-        call = each.call
-        above, across = (self.streams[key] for key in streams_of(call))
-        _, _, queries, keys = call.sizes
-        real, columns = above.real[number], across.real[number]
+        """The map of one trace in one call, without padding; None if nothing is left of it."""
+        record = call.record
+        row_stream, column_stream = (self.streams[key] for key in stream_keys(record))
+        _, _, queries, keys = record.sizes
+        real, columns = row_stream.real[number], column_stream.real[number]
         assert real is not None
         assert columns is not None
-        late = above.length - queries  # rows that a cache had read before
-        rows = range(max(0, real.start - late), real.stop - late)
+        cached = row_stream.length - queries  # tokens that were read before this call
+        rows = range(max(0, real.start - cached), real.stop - cached)
         if not rows or not columns:
             return None
-        places = tuple(row + late - real.start for row in rows)
-        leads = not call.looks_at_itself and len(tokens[above.name]) > len(real)
-        place = Part(each.rows[number] * call.parts + part, rows, columns)
-        whole = (len(rows), len(columns)) == (queries, keys)
-        atlas = None if call.observed is None or not whole else call.observed.atlas
-        source = _source(call, place, "windows" if call.kept.edited else self.keep)
-        found = AttentionMap(
-            call.site if call.parts == 1 else f"{call.site}@{part}",
-            _kind(call),
-            Axis(above.name, places),
-            Axis(across.name, tuple(column - columns.start for column in columns)),
-            source,
-            _statistics(call, place),
-            _top(call, place),
-            _atlas(atlas, place.example),
-            Axis(above.name, tuple(place + 1 for place in places)) if leads else None,
+        row_tokens = tuple(row + cached - real.start for row in rows)
+        part = Part(call.rows[number] * record.windows + window, rows, columns)
+        is_whole = (len(rows), len(columns)) == (queries, keys)
+        observation = record.observation
+        atlas = None if observation is None or not is_whole else observation.atlas
+        # with one token more than rows, each row of a cross map has produced the next token
+        has_produced = not record.is_self_attention and len(tokens[row_stream.name]) > len(real)
+        attention_map = AttentionMap(
+            record.site if record.windows == 1 else f"{record.site}@{window}",
+            record.kind,
+            Axis(row_stream.name, row_tokens),
+            Axis(column_stream.name, tuple(column - columns.start for column in columns)),
+            _cut_source(record, part, "windows" if record.edits else self.form),
+            _cut_statistics(record, part),
+            _cut_top(record, part),
+            _cut_atlas(atlas, part.example),
+            Axis(row_stream.name, tuple(place + 1 for place in row_tokens))
+            if has_produced
+            else None,
         )
-        return completed(found, call.kept, place, self.keep)
+        return add_extras(attention_map, record, part, self.form)
 
 
 def find_default_site(maps: Sequence[AttentionMap], alignment_layer: int | None) -> str | None:
@@ -160,82 +164,78 @@ def find_default_site(maps: Sequence[AttentionMap], alignment_layer: int | None)
     return cross_sites[alignment_layer]
 
 
-def _kind(call: CallRecord) -> MapKind:
-    if not call.looks_at_itself:
-        return "cross"
-    _, _, queries, keys = call.sizes
-    return "decoder" if call.is_causal or queries < keys else "encoder"
-
-
-def _source(
-    call: CallRecord, part: Part, keep: Form
+def _cut_source(
+    record: CallRecord, part: Part, form: WeightsForm
 ) -> RecomputableWeights | DenseWeights | SummaryOnly:
-    sizes = (call.sizes[1], len(part.rows), len(part.columns))
-    if call.weights is not None:
-        return (
-            SummaryOnly(sizes)
-            if keep == "summary"
-            else DenseWeights(part.of(call.weights)[0].clone())
-        )
-    assert call.scoring is not None
-    assert call.observed is not None
-    if keep == "summary":
+    """The weights of one example, in the form that the caller keeps."""
+    sizes = (record.sizes[1], len(part.rows), len(part.columns))
+    if form == "summary":
         return SummaryOnly(sizes)
-    rows, columns = (slice(each.start, each.stop) for each in (part.rows, part.columns))
+    if record.weights is not None:
+        return DenseWeights(part.of(record.weights)[0].clone())
+    assert record.scoring is not None
+    assert record.observation is not None
+    rows, columns = (slice(side.start, side.stop) for side in (part.rows, part.columns))
     recomputable = RecomputableWeights(
-        call.query[part.example, :, rows],
-        call.key[part.example, :, columns],
-        call.observed.lse[part.example, :, rows],
-        _scoring(call.scoring, part),
-        call.kept.exact,
+        record.query[part.example, :, rows],
+        record.key[part.example, :, columns],
+        record.observation.lse[part.example, :, rows],
+        _cut_scoring(record.scoring, part),
+        record.exact,
     )
-    if keep == "windows":
+    if form == "windows":
         return recomputable
-    heads, queries, keys = sizes
-    plain = AttentionMap(
-        "", "encoder", Axis("", (0,) * queries), Axis("", (0,) * keys), recomputable
-    )
-    return DenseWeights(torch.stack([plain.weights(head) for head in range(heads)]))
+    return DenseWeights(_weights_of(recomputable))
 
 
-def _scoring(scoring: Scoring, part: Part) -> Scoring:
+def _weights_of(
+    source: RecomputableWeights | DenseWeights | SummaryOnly,
+) -> Float[Tensor, "head query key"]:
+    """The weights of all heads of a source, by way of a map without tokens."""
+    heads, queries, keys = source.sizes
+    unnamed = AttentionMap("", "encoder", Axis("", (0,) * queries), Axis("", (0,) * keys), source)
+    return torch.stack([unnamed.weights(head) for head in range(heads)])
+
+
+def _cut_scoring(scoring: Scoring, part: Part) -> Scoring:
+    """The scoring of one example's rows and columns."""
     mask = (scoring.mask or everything()).within(part)
     bias = None if scoring.bias is None else scoring.bias.within(part)
     return replace(scoring, mask=mask, bias=bias, offset=scoring.offset + part.moved)
 
 
-def _statistics(call: CallRecord, part: Part) -> Statistics | None:
-    """The numbers of the part's rows; keys count from its first column, which is the first key."""
-    found = None if call.observed is None else call.observed.statistics
-    if found is None:
+def _cut_statistics(record: CallRecord, part: Part) -> Statistics | None:
+    """The statistics of one example's rows, with keys counted from its first column.
+
+    Where padding comes before it, the weight on the first key is computed again.
+    """
+    statistics = None if record.observation is None else record.observation.statistics
+    if statistics is None:
         return None
     rows = slice(part.rows.start, part.rows.stop)
-    found = Statistics(*(each[part.example, :, rows] for each in vars(found).values()))
+    statistics = Statistics(
+        *(column[part.example, :, rows] for column in vars(statistics).values())
+    )
     if part.columns.start == 0:
-        return found
-    largest = shift_keys(found.largest_key, part.columns)
-    return replace(found, largest_key=largest, on_first=_on_first(call, part).to(found.on_first))
+        return statistics
+    first_column = replace(part, columns=part.columns[:1])
+    on_first = _weights_of(_cut_source(record, first_column, "windows"))[:, :, 0]
+    largest_key = shift_keys(statistics.largest_key, part.columns)
+    return replace(statistics, largest_key=largest_key, on_first=on_first.to(statistics.on_first))
 
 
-def _on_first(call: CallRecord, part: Part) -> Float[Tensor, "head query"]:
-    """What each row gave to the first key that is not padding."""
-    first = replace(part, columns=part.columns[:1])
-    source = _source(call, first, "windows")
-    heads, queries, _ = source.sizes
-    plain = AttentionMap("", "encoder", Axis("", (0,) * queries), Axis("", (0,)), source)
-    return torch.stack([plain.weights(head)[:, 0] for head in range(heads)])
-
-
-def _top(call: CallRecord, part: Part) -> Top | None:
-    found = None if call.observed is None else call.observed.top
-    if found is None:
+def _cut_top(record: CallRecord, part: Part) -> Top | None:
+    """The largest weights of one example's rows, with keys counted from its first column."""
+    top = None if record.observation is None else record.observation.top
+    if top is None:
         return None
     rows = slice(part.rows.start, part.rows.stop)
-    keys = shift_keys(found.keys[part.example, :, rows], part.columns)
-    return Top(found.weights[part.example, :, rows], keys)
+    keys = shift_keys(top.keys[part.example, :, rows], part.columns)
+    return Top(top.weights[part.example, :, rows], keys)
 
 
-def _atlas(atlas: Atlas | None, example: int) -> Atlas | None:
+def _cut_atlas(atlas: Atlas | None, example: int) -> Atlas | None:
+    """The atlas of one example."""
     if atlas is None:
         return None
     return replace(atlas, mean=atlas.mean[example], largest=atlas.largest[example])

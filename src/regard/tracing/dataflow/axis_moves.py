@@ -1,4 +1,8 @@
-"""Where an axis goes when a function lays a tensor out anew; axes are counted from the end."""
+"""Where an axis of a tensor goes in view, permute, indexing and other functions of layout.
+
+Axes are counted from the end. Each function returns the new axis, None if the axis is gone, and
+LOST if its tokens are no longer in order on any axis.
+"""
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -9,35 +13,37 @@ from torch import Size, Tensor
 
 from regard.tracing.dataflow.origins import LOST
 
-Call = tuple[str, tuple[Any, ...], dict[str, Any], Tensor]  # name, arguments and result
+LayoutCall = tuple[
+    str, tuple[Any, ...], dict[str, Any], Tensor
+]  # its name, args, kwargs and result
 
 
-def dims_of(call: Call, place: int = 1, name: str = "dim") -> tuple[int, ...]:
-    """The axes that a function was given, one by one or together."""
+def axis_arguments(call: LayoutCall, place: int = 1, name: str = "dim") -> tuple[int, ...]:
+    """The axes in the arguments of a function, passed one by one or as a tuple."""
     _, args, kwargs, _ = call
-    given = kwargs[name] if name in kwargs else args[place:]
-    if isinstance(given, tuple | list) and len(given) == 1 and not isinstance(given[0], int):
-        given = given[0]
-    return tuple(given) if isinstance(given, tuple | list) else (given,)
+    dims = kwargs[name] if name in kwargs else args[place:]
+    if isinstance(dims, tuple | list) and len(dims) == 1 and not isinstance(dims[0], int):
+        dims = dims[0]
+    return tuple(dims) if isinstance(dims, tuple | list) else (dims,)
 
 
 def from_end(dim: int, count: int) -> int:
-    """An axis counted from the end."""
+    """The axis, counted from the end."""
     return dim - count if dim >= 0 else dim
 
 
-def same(call: Call, source: Tensor, axis: int) -> int:
-    """Broadcasting goes from the end: an axis stays where it is, if its size does."""
+def keep_axis(call: LayoutCall, source: Tensor, axis: int) -> int:
+    """The same axis: splitting a tensor does not move its axes."""
     return axis
 
 
-def joined(call: Call, source: Tensor, axis: int) -> int:
-    """The axis that holds the same tokens in the same order, by how many numbers lie within."""
-    return _joined(source.shape, call[3].shape, axis)
+def axis_after_reshape(call: LayoutCall, source: Tensor, axis: int) -> int:
+    """The axis of a reshaped tensor that holds the same tokens in the same order."""
+    return _find_axis(source.shape, call[3].shape, axis)
 
 
 @lru_cache(maxsize=1024)
-def _joined(before: Size, after: Size, axis: int) -> int:
+def _find_axis(before: Size, after: Size, axis: int) -> int:
     size, within = before[axis], prod(before[axis:][1:])
     behind = 1
     for place in range(-1, -len(after) - 1, -1):
@@ -47,8 +53,8 @@ def _joined(before: Size, after: Size, axis: int) -> int:
     return LOST
 
 
-def together(source: Tensor, result: Tensor, axis: int) -> int:
-    """The axis that holds what two held, this one and the one before it."""
+def merged_axis(source: Tensor, result: Tensor, axis: int) -> int:
+    """The axis of the result into which this axis and the one before it were merged."""
     size, within = prod(source.shape[axis - 1 :][:2]), prod(source.shape[axis:][1:])
     behind = 1
     for place in range(-1, -result.dim() - 1, -1):
@@ -58,8 +64,8 @@ def together(source: Tensor, result: Tensor, axis: int) -> int:
     return LOST
 
 
-def apart(source: Tensor, result: Tensor, axis: int, count: int = 0) -> int:
-    """The second of two neighbouring axes that hold what one held, perhaps of a known size."""
+def split_axis(source: Tensor, result: Tensor, axis: int, count: int = 0) -> int:
+    """The second of two neighbouring axes into which an axis was split; `count` is its size."""
     size, within = source.shape[axis], prod(source.shape[axis:][1:])
     behind = 1
     for place in range(-1, -result.dim(), -1):
@@ -70,96 +76,103 @@ def apart(source: Tensor, result: Tensor, axis: int, count: int = 0) -> int:
     return LOST
 
 
-def transposed(call: Call, source: Tensor, axis: int) -> int:
-    """Two axes in each other's place."""
+def axis_after_transpose(call: LayoutCall, source: Tensor, axis: int) -> int:
+    """Where an axis is after two axes changed places."""
     name, args, kwargs, _ = call
     count = source.dim()
     if name == "T" and count != 2:
         return -count - 1 - axis
     first, second = -2, -1
     if name in ("transpose", "swapaxes", "swapdims"):
-        given = (*args[1:], *kwargs.values())
-        first, second = from_end(int(given[0]), count), from_end(int(given[1]), count)
+        dims = (*args[1:], *kwargs.values())
+        first, second = from_end(int(dims[0]), count), from_end(int(dims[1]), count)
     if axis == first:
         return second
     return first if axis == second else axis
 
 
-def permuted(call: Call, source: Tensor, axis: int) -> int:
-    """Axes in another order."""
+def axis_after_permute(call: LayoutCall, source: Tensor, axis: int) -> int:
+    """Where an axis is after all axes were put in another order."""
     count = source.dim()
-    order = [from_end(each, count) for each in dims_of(call, name="dims")]
+    order = [from_end(dim, count) for dim in axis_arguments(call, name="dims")]
     return order.index(axis) - count
 
 
-def strided(call: Call, source: Tensor, axis: int) -> int:
-    """The axis with the same size and stride, of a view that moves axes."""
+def axis_by_stride(call: LayoutCall, source: Tensor, axis: int) -> int:
+    """The axis with the same size and stride in a view that moves axes, if there is just one."""
     _, _, _, result = call
-    wanted = (source.shape[axis], source.stride(axis))
+    own = (source.shape[axis], source.stride(axis))
     sides = zip(result.shape, result.stride(), strict=True)
-    found = [place for place, each in enumerate(sides) if each == wanted]
-    return found[0] - result.dim() if len(found) == 1 else LOST
+    matching = [place for place, side in enumerate(sides) if side == own]
+    return matching[0] - result.dim() if len(matching) == 1 else LOST
 
 
-def unsqueezed(call: Call, source: Tensor, axis: int) -> int:
-    """A new axis of one."""
-    place = from_end(dims_of(call)[0], source.dim() + 1)
+def axis_after_unsqueeze(call: LayoutCall, source: Tensor, axis: int) -> int:
+    """Where an axis is after a new axis of size one was inserted."""
+    place = from_end(axis_arguments(call)[0], source.dim() + 1)
     return axis if axis > place else axis - 1
 
 
-def squeezed(call: Call, source: Tensor, axis: int) -> int | None:
-    """Without axes of one."""
+def axis_after_squeeze(call: LayoutCall, source: Tensor, axis: int) -> int | None:
+    """Where an axis is after axes of size one were removed."""
     _, args, kwargs, _ = call
-    given = dims_of(call) if len(args) > 1 or "dim" in kwargs else range(source.dim())
+    dims = axis_arguments(call) if len(args) > 1 or "dim" in kwargs else range(source.dim())
     count = source.dim()
-    gone = [each for dim in given if source.shape[each := from_end(dim, count)] == 1]
-    return without(gone, axis)
+    removed = [place for dim in dims if source.shape[place := from_end(dim, count)] == 1]
+    return axis_without(removed, axis)
 
 
-def without(gone: Sequence[int], axis: int) -> int | None:
-    """Where an axis is when others are gone."""
-    return None if axis in gone else axis + sum(each > axis for each in gone)
+def axis_without(removed: Sequence[int], axis: int) -> int | None:
+    """Where an axis is after other axes were removed."""
+    return None if axis in removed else axis + sum(other > axis for other in removed)
 
 
-def unbound(call: Call, source: Tensor, axis: int) -> int | None:
-    """One of many along an axis."""
-    dims = [each for each in dims_of(call)[:1] if isinstance(each, int)] or [0]
-    return without([from_end(dims[0], source.dim())], axis)
+def axis_after_unbind(call: LayoutCall, source: Tensor, axis: int) -> int | None:
+    """Where an axis is in each of the tensors along another one."""
+    dims = [dim for dim in axis_arguments(call)[:1] if isinstance(dim, int)] or [0]
+    return axis_without([from_end(dims[0], source.dim())], axis)
 
 
-def repeated(call: Call, source: Tensor, axis: int) -> int:
-    """Tokens that are there several times are no tokens; one of them may be spread."""
+def axis_after_expand(call: LayoutCall, source: Tensor, axis: int) -> int:
+    """The same axis, unless its tokens were repeated; a single one may be broadcast."""
     _, _, _, result = call
     size = source.shape[axis]
     return axis if size in (1, result.shape[axis]) else LOST
 
 
-def indexed(call: Call, source: Tensor, axis: int) -> int | None:
-    """What an index leaves: numbers pick, slices keep, tensors rearrange."""
+def axis_after_index(call: LayoutCall, source: Tensor, axis: int) -> int | None:
+    """Where an axis is after indexing: integers pick, slices keep, tensors rearrange."""
     index = call[1][1]
     items = list(index) if isinstance(index, tuple) else [index]
-    used = sum(_width(each) for each in items)
-    if not any(each is Ellipsis for each in items):
+    used = sum(_source_axes(item) for item in items)
+    if not any(item is Ellipsis for item in items):
         items.append(Ellipsis)
     rest = source.dim() - used
-    if sum(isinstance(each, Tensor | list) for each in items) > 1:
+    if sum(isinstance(item, Tensor | list) for item in items) > 1:
         return LOST
-    return _walk(items, rest, source.dim(), axis, call[3].dim())
+    return _axis_through_items(items, rest, source.dim(), axis, call[3].dim())
 
 
-def _width(item: Any) -> int:
-    """How many axes of the tensor an item of an index stands for."""
+def _source_axes(item: Any) -> int:
+    """How many axes of the indexed tensor an item of the index uses."""
     if item is None or item is Ellipsis or isinstance(item, bool):
         return 0
     return item.dim() if isinstance(item, Tensor) and item.dtype.itemsize == 1 else 1
 
 
-def _walk(items: list[Any], rest: int, count: int, axis: int, left: int) -> int | None:
+def _axis_through_items(
+    items: list[Any], rest: int, count: int, axis: int, left: int
+) -> int | None:
+    """Where an axis is in the result, walking through the items of the index from the left.
+
+    `rest` is how many axes an ellipsis stands for; `count` and `left` are the numbers of axes of
+    the indexed tensor and of the result.
+    """
     before, after = 0, 0  # axes of the tensor, and of the result, up to the item
-    wanted = count + axis
+    place = count + axis
     for item in items:
-        width = rest if item is Ellipsis else _width(item)
-        if before <= wanted < before + width:
+        width = rest if item is Ellipsis else _source_axes(item)
+        if before <= place < before + width:
             if isinstance(item, Tensor | list):
                 scalar = isinstance(item, Tensor) and item.dim() == 0
                 return None if scalar else LOST
@@ -167,14 +180,14 @@ def _walk(items: list[Any], rest: int, count: int, axis: int, left: int) -> int 
                 return None
             if isinstance(item, slice) and item.step not in (None, 1):
                 return LOST
-            return after + wanted - before - left
+            return after + place - before - left
         before += width
-        after += _kept(item, rest)
+        after += _result_axes(item, rest)
     return LOST
 
 
-def _kept(item: Any, rest: int) -> int:
-    """How many axes of the result an item of an index leaves."""
+def _result_axes(item: Any, rest: int) -> int:
+    """How many axes of the result an item of the index makes."""
     if item is Ellipsis:
         return rest
     if isinstance(item, Tensor):
@@ -182,23 +195,25 @@ def _kept(item: Any, rest: int) -> int:
     return 1 if item is None or isinstance(item, slice | list) else 0
 
 
-def selected(call: Call, source: Tensor, axis: int) -> int | None:
-    """One of an axis."""
-    return without([from_end(int(dims_of(call)[0]), source.dim())], axis)
+def axis_after_select(call: LayoutCall, source: Tensor, axis: int) -> int | None:
+    """Where an axis is after one place of another axis was picked."""
+    return axis_without([from_end(int(axis_arguments(call)[0]), source.dim())], axis)
 
 
-LAYOUTS: dict[str, Callable[[Call, Tensor, int], int | None]] = {
-    **dict.fromkeys(("view", "reshape", "flatten", "unflatten", "view_as", "reshape_as"), joined),
-    **dict.fromkeys(("transpose", "swapaxes", "swapdims"), transposed),
-    **dict.fromkeys(("t", "mT", "T", "mH", "H", "adjoint"), transposed),
-    **dict.fromkeys(("movedim", "moveaxis"), strided),
-    "unsqueeze": unsqueezed,
-    "squeeze": squeezed,
-    **dict.fromkeys(("expand", "expand_as", "broadcast_to"), repeated),
-    **dict.fromkeys(("repeat", "repeat_interleave", "tile"), repeated),
-    **dict.fromkeys(("split", "chunk", "tensor_split", "narrow", "split_with_sizes"), same),
-    "permute": permuted,
-    "unbind": unbound,
-    "select": selected,
-    "__getitem__": indexed,
+LAYOUTS: dict[str, Callable[[LayoutCall, Tensor, int], int | None]] = {
+    **dict.fromkeys(
+        ("view", "reshape", "flatten", "unflatten", "view_as", "reshape_as"), axis_after_reshape
+    ),
+    **dict.fromkeys(("transpose", "swapaxes", "swapdims"), axis_after_transpose),
+    **dict.fromkeys(("t", "mT", "T", "mH", "H", "adjoint"), axis_after_transpose),
+    **dict.fromkeys(("movedim", "moveaxis"), axis_by_stride),
+    "unsqueeze": axis_after_unsqueeze,
+    "squeeze": axis_after_squeeze,
+    **dict.fromkeys(("expand", "expand_as", "broadcast_to"), axis_after_expand),
+    **dict.fromkeys(("repeat", "repeat_interleave", "tile"), axis_after_expand),
+    **dict.fromkeys(("split", "chunk", "tensor_split", "narrow", "split_with_sizes"), keep_axis),
+    "permute": axis_after_permute,
+    "unbind": axis_after_unbind,
+    "select": axis_after_select,
+    "__getitem__": axis_after_index,
 }

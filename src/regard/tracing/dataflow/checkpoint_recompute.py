@@ -1,4 +1,8 @@
-"""Gradient checkpointing: a forward that torch runs again while it goes backward."""
+"""Gradient checkpointing, where torch runs a forward a second time during the backward pass.
+
+The second run must not be recorded again, and the first must save exactly the tensors for the
+gradient that an unwatched run saves, because torch compares the two.
+"""
 
 from dataclasses import replace
 
@@ -6,29 +10,27 @@ import torch
 from torch import Tensor
 
 from regard.kernels.observe.taps import Tapped
-from regard.tracing.dataflow.origins import mark_of, put
-from regard.tracing.recording.watch_options import WatchOptions
+from regard.tracing.dataflow.origins import origin_of, set_origin
 
 
 def is_backward() -> bool:
-    """Whether gradients are being computed: what runs now was seen before."""
-    found: int = torch._C._current_graph_task_id()
-    return found != -1
+    """True while gradients are computed: a forward that runs now is a recomputation."""
+    task: int = torch._C._current_graph_task_id()
+    return task != -1
 
 
-def settled(wishes: WatchOptions, tapped: Tapped) -> tuple[WatchOptions, Tapped]:
-    """How to look at a call that may be run again, unwatched: beside it, from outside its graph.
-
-    A checkpoint compares what both runs save for the gradient, so they must save the same.
-    """
-    again = torch._C._autograd._top_saved_tensors_default_hooks(False) is not None
-    if not again or wishes.editor:
-        return wishes, tapped
-    query, key, value = map(_outside, (tapped.query, tapped.key, tapped.value))
-    return replace(wishes, beside=True), replace(tapped, query=query, key=key, value=value)
+def is_checkpointed() -> bool:
+    """True inside a checkpointed forward, whose saved tensors are compared with a second run."""
+    return torch._C._autograd._top_saved_tensors_default_hooks(False) is not None
 
 
-def _outside(side: Tensor) -> Tensor:
-    found = side.detach()
-    put(found, mark_of(side))
-    return found
+def detach_call(tapped: Tapped) -> Tapped:
+    """The call with its tensors outside the graph, so that observing it saves nothing for it."""
+    query, key, value = map(_detach, (tapped.query, tapped.key, tapped.value))
+    return replace(tapped, query=query, key=key, value=value)
+
+
+def _detach(side: Tensor) -> Tensor:
+    detached = side.detach()
+    set_origin(detached, origin_of(side))
+    return detached

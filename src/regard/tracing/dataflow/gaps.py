@@ -1,4 +1,4 @@
-"""What attends and cannot be mapped, named once for each site, with the reason."""
+"""Attention that runs but cannot be mapped: one gap per site, with the reason."""
 
 import re
 from typing import Any
@@ -11,18 +11,19 @@ REARRANGED = (
     "its scores are rearranged before they become weights, so their columns are not keys; "
     "register_tap its function to say what it does"
 )
+# the graph of a scripted module that attends names attention, or a softmax and a product
 _ATTENDING = re.compile(r"attention|(?=.*(softmax|exp\())(?=.*(matmul|bmm|einsum))", re.DOTALL)
 
 
 class Gaps:
-    """The gaps of a run, in the order in which they were met."""
+    """The gaps of a run, in the order in which their sites ran."""
 
     def __init__(self) -> None:
         self.found: list[Gap] = []
 
-    def note(self, site: str, reason: str) -> None:
-        """Name a site, unless it was named before."""
-        if all(each.site != site for each in self.found):
+    def add(self, site: str, reason: str) -> None:
+        """Add a gap, unless the site has one already."""
+        if all(gap.site != site for gap in self.found):
             self.found.append(Gap(site, reason))
 
 
@@ -35,7 +36,7 @@ def scripted_reason(module: ScriptModule) -> str | None:
 
 
 def opaque_reason(name: str) -> str:
-    """Why an operation of somebody's own cannot be mapped."""
+    """Why a custom operation that combines two streams cannot be mapped."""
     return (
         f"it runs the operation {name}, which has no tap, so what it does with its tensors cannot "
         "be seen; register_tap can teach it"

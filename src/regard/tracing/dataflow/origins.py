@@ -1,7 +1,8 @@
-"""Where a tensor came from, written on the tensor itself: its stream, and whether it is weights.
+"""The origin of a tensor, written on the tensor itself: its stream, its token axis, its stage.
 
-A stream begins where tokens or pictures are embedded, or with what a model is given, and follows
-the first operand: what is added to the stream, or looked at by it, does not change whose it is.
+A stream begins where tokens or pictures are embedded, or with a floating-point input of the model.
+A result belongs to the stream of its first operand: what is added to a stream, or attended to by
+it, does not change whose tokens it holds.
 """
 
 import functools
@@ -14,259 +15,262 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor
 
-_MARK = "_regard_mark"
-_MANY = 1 << 14  # marked tensors after which those that are gone are forgotten
+_ATTRIBUTE = "_regard_origin"
+_MANY = 1 << 14  # tracked tensors after which those that were freed are dropped from the list
 
-Streams = tuple[str | None, str | None]  # of queries and keys
-# tokens on an axis; on two, of the picture that began, or again later; on one with the batch; on
-# one that was stacked; one vector of a stream; features; parameters; what the model was given
-Form = Literal[
-    "tokens", "picture", "grid", "flat", "steps", "state", "features", "constant", "given"
-]  # fmt: skip
-LOST = 0  # an axis, counted from the end, whose tokens were rearranged; None is not known
-Mover = Callable[[int], int | None]  # where an axis went; None if it is gone
+StreamNames = tuple[str | None, str | None]  # of queries and keys; None where it is not known
+TokenLayout = Literal[
+    "tokens",  # tokens on one axis
+    "picture",  # patches on the last two axes, of the convolution that began the stream
+    "grid",  # tokens on two axes again, later on the way
+    "flat",  # tokens on one axis together with the batch
+    "steps",  # tokens on one axis that was made by stacking single vectors
+    "state",  # one vector of the stream, without an axis of tokens
+    "features",  # an axis that holds no tokens
+    "constant",  # parameters
+    "input",  # a floating-point input of the model, of which no axis is sure
+]
+LOST = 0  # an axis (counted from the end) whose tokens were rearranged; None means not known
+AxisMove = Callable[[int], int | None]  # where an axis went; None if it is gone
 
 
-class Side(NamedTuple):
-    """One of two that met: its stream, the axis of its tokens, and whether these are all."""
+class StreamSide(NamedTuple):
+    """One of two tensors that met in a product or a sum.
+
+    `axis` is where its tokens are in the result; `whole` is False if they lie on more than one
+    axis, so that this one holds only some of them.
+    """
 
     stream: str | None = None
     axis: int | None = None
-    form: Form = "tokens"
+    layout: TokenLayout = "tokens"
     whole: bool = True
 
 
-class Pair(NamedTuple):
-    """Two that met, in a product or in a sum; of weights, first the queries and then the keys."""
+class StreamPair(NamedTuple):
+    """Two sides that met, in a product or in a sum; of weights, left is queries and right keys."""
 
-    left: Side
-    right: Side
+    left: StreamSide
+    right: StreamSide
     is_product: bool = False
 
-    def moved(self, move: Mover) -> "Pair":
-        """Both with their axes where a function put them."""
-        return Pair(_moved_side(self.left, move), _moved_side(self.right, move), self.is_product)
+    def move_axes(self, move: AxisMove) -> "StreamPair":
+        """Both sides with their axes where a function put them."""
+        return StreamPair(
+            _move_side(self.left, move), _move_side(self.right, move), self.is_product
+        )
 
     @property
-    def turned(self) -> "Pair":
-        """The same, right side first."""
-        return Pair(self.right, self.left, self.is_product)
+    def swapped(self) -> "StreamPair":
+        """The pair with its right side first."""
+        return StreamPair(self.right, self.left, self.is_product)
 
     @property
     def is_lost(self) -> bool:
-        """Whether neither side's tokens have an axis any more."""
+        """True if the tokens of neither side have an axis any more."""
         return not self.left.axis and not self.right.axis
 
 
 @dataclass(frozen=True, eq=False)
-class Weighing:
-    """Weights made by hand, waiting for the values that they mix; `pair` tells their axes.
+class ManualWeights:
+    """Weights of a hand-written softmax, before it is known which values they weight.
 
-    `is_rearranged` says that their columns are not keys, `is_changed` that something was done to
-    them after they were normalised.
+    `is_rearranged` says that their columns are not keys; `is_changed` that the numbers were
+    changed after they were normalised, as by dropout or a second mask.
     """
 
     weights: Tensor
     scores: Tensor
-    pair: Pair
+    pair: StreamPair
     is_rearranged: bool = False
     is_changed: bool = False
 
     @property
-    def streams(self) -> Streams:
-        """Of queries and keys."""
+    def streams(self) -> StreamNames:
+        """The streams of queries and keys."""
         return self.pair.left.stream, self.pair.right.stream
 
 
 @dataclass(frozen=True, eq=False)
-class Exponents:
+class Exponentials:
     """exp(scores): weights once they are divided by their sum."""
 
     scores: Tensor
 
 
 @dataclass(frozen=True, eq=False)
-class Total:
-    """The sum of exponents over an axis; of scores, its logarithm."""
+class SoftmaxDenominator:
+    """The sum of exponentials over an axis or, without `exponentials`, the logsumexp of scores."""
 
     axis: int
-    exponents: Exponents | None = None
+    exponentials: Exponentials | None = None
 
 
 @dataclass(frozen=True, eq=False)
-class Logarithms:
-    """Logarithms of weights, normalised over an axis."""
+class LogWeights:
+    """Logarithms of weights that were normalised over an axis."""
 
     scores: Tensor
     axis: int
 
 
 @dataclass(frozen=True, eq=False)
-class Mixing:
-    """Weights times values, before they are summed."""
+class WeightedValues:
+    """Weights times values, elementwise, before they are summed over keys."""
 
-    weighing: Weighing
-    values: "Mark"
+    weights: ManualWeights
+    values: "Origin"
 
 
-Step = Weighing | Exponents | Total | Logarithms | Mixing
+SoftmaxStage = ManualWeights | Exponentials | SoftmaxDenominator | LogWeights | WeightedValues
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Mark:
-    """What is known of a tensor: its stream, where its tokens are, and how far it is to weights.
+class Origin:
+    """What is known of a tensor: its stream, the axis and layout of its tokens, and its stage.
 
-    `count` is how many of those on a flat axis are one example's.
+    `pair` is set where two sides met, as in scores. `stage` says how far the tensor is from scores
+    to weights. `count` is how many tokens on a flat axis belong to one example.
     """
 
     stream: str | None = None
     axis: int | None = None
-    form: Form = "tokens"
-    pair: Pair | None = None
-    step: Step | None = None
+    layout: TokenLayout = "tokens"
+    pair: StreamPair | None = None
+    stage: SoftmaxStage | None = None
     count: int = 0
 
     @property
-    def weighing(self) -> Weighing | None:
-        """The weights that the tensor is, if they are over keys."""
-        step = self.step
-        if not isinstance(step, Weighing) or step.is_rearranged:
+    def weights_over_keys(self) -> ManualWeights | None:
+        """The weights that the tensor is, if it is weights and their columns are keys."""
+        stage = self.stage
+        if not isinstance(stage, ManualWeights) or stage.is_rearranged:
             return None
-        return None if step.pair.right.form == "features" else step
+        return None if stage.pair.right.layout == "features" else stage
 
     @property
-    def side(self) -> Side:
-        """The tensor as one of two that meet."""
-        spread = self.form in ("picture", "grid", "flat")  # over two axes, or with the batch
+    def side(self) -> StreamSide:
+        """The tensor as one side of a pair."""
+        # spread over two axes, or mixed with the batch: no single axis holds the tokens
+        spread = self.layout in ("picture", "grid", "flat")
         axis = LOST if spread else self.axis
-        return Side(self.stream, axis, self.form, axis != LOST)
+        return StreamSide(self.stream, axis, self.layout, axis != LOST)
 
     @property
-    def met(self) -> Pair:
-        """Those that met in the tensor; of a stream alone, its tokens and nobody."""
-        return self.pair or Pair(Side(None, None, "constant"), self.side)
+    def pair_or_self(self) -> StreamPair:
+        """The pair; for a tensor of one stream, nobody on the left and the stream on the right."""
+        return self.pair or StreamPair(StreamSide(None, None, "constant"), self.side)
 
-    def moved(self, move: Mover) -> "Mark":
-        """The mark with its axes where a function put them; a token picked out is a state."""
-        side = _moved_side(Side(self.stream, self.axis, self.form), move)
-        pair = None if self.pair is None else self.pair.moved(move)
-        gone = pair is None or (pair.is_lost and not pair.is_product and self.step is None)
-        if gone:
-            return plain(side.stream, side.axis, side.form, self.count)
-        return Mark(side.stream, side.axis, side.form, pair, self.step, self.count)
+    def move_axes(self, move: AxisMove) -> "Origin":
+        """The origin with its axes where a function put them; a picked token becomes a state."""
+        side = _move_side(StreamSide(self.stream, self.axis, self.layout), move)
+        pair = None if self.pair is None else self.pair.move_axes(move)
+        # a sum of two streams without any token axis says nothing more about attention
+        dropped = pair is None or (pair.is_lost and not pair.is_product and self.stage is None)
+        if dropped:
+            return stream_origin(side.stream, side.axis, side.layout, self.count)
+        return Origin(side.stream, side.axis, side.layout, pair, self.stage, self.count)
 
-    def mapped(self, move: Mover) -> "Mark":
-        """The mark after a linear map: scores are none any more where it went over tokens."""
-        moved = self.moved(move)
+    def after_linear(self, move: AxisMove) -> "Origin":
+        """The origin after a linear map: no scores any more if the map mixed their tokens."""
+        moved = self.move_axes(move)
         pair = moved.pair
-        lost = pair is not None and LOST in (pair.left.axis, pair.right.axis)
-        return moved.alone() if lost else moved
+        mixed = pair is not None and LOST in (pair.left.axis, pair.right.axis)
+        return moved.without_pair() if mixed else moved
 
-    def alone(self) -> "Mark":
-        """The stream without what it met."""
-        return self if self.pair is None else plain(self.stream, self.axis, self.form, self.count)
+    def without_pair(self) -> "Origin":
+        """The origin of the stream alone, forgetting what it met."""
+        if self.pair is None:
+            return self
+        return stream_origin(self.stream, self.axis, self.layout, self.count)
 
 
-def _moved_side(side: Side, move: Mover) -> Side:
+def _move_side(side: StreamSide, move: AxisMove) -> StreamSide:
     if not side.axis:
         return side
     axis = move(side.axis)
-    if axis is None and side.form != "features":
-        return side._replace(axis=None, form="state")
+    if axis is None and side.layout != "features":
+        return side._replace(axis=None, layout="state")
     return side._replace(axis=axis)
 
 
-UNKNOWN = Mark()
-CONSTANT = Mark(form="constant")
+UNKNOWN = Origin()
+CONSTANT = Origin(layout="constant")
 
 
 @functools.lru_cache(maxsize=4096)
-def plain(
-    stream: str | None, axis: int | None = None, form: Form = "tokens", count: int = 0
-) -> Mark:
-    """The mark of a stream alone, one for all tensors of which it is true."""
+def stream_origin(
+    stream: str | None, axis: int | None = None, layout: TokenLayout = "tokens", count: int = 0
+) -> Origin:
+    """The origin of a tensor of one stream; equal ones are one object, quick to compare."""
     if stream is None and axis is None:
-        return CONSTANT if form == "constant" else UNKNOWN
-    return Mark(stream, axis, form, None, None, count)
+        return CONSTANT if layout == "constant" else UNKNOWN
+    return Origin(stream, axis, layout, None, None, count)
 
 
-PRODUCTS = {
-    torch.matmul,
-    torch.bmm,
-    torch.mm,
-    torch.baddbmm,
-    torch.einsum,
-    torch.Tensor.matmul,
-    torch.Tensor.bmm,
-    torch.Tensor.mm,
-    torch.Tensor.baddbmm,
-    torch.Tensor.__matmul__,
-}
+def changed_weights(origin: Origin, weights: Tensor) -> Origin:
+    """The origin of weights whose numbers were changed after they were normalised."""
+    stage = origin.stage
+    assert isinstance(stage, ManualWeights)
+    assert origin.pair is not None
+    stage = replace(stage, weights=weights.detach(), pair=origin.pair, is_changed=True)
+    return Origin(origin.stream, origin.axis, origin.layout, origin.pair, stage)
 
 
-class _Marked(threading.local):
-    """The tensors of this thread that carry marks, so that none is left behind."""
+class _TrackedTensors(threading.local):
+    """The tensors of this thread that carry origins, so that all can be removed at the end."""
 
     def __init__(self) -> None:
         self.tensors: list[weakref.ref[Tensor]] = []
         self.watchers = 0
 
 
-_marked = _Marked()
+_tracked = _TrackedTensors()
 
 
-def mark_of(tensor: Any) -> Mark:
-    """What is known of a tensor; nothing for anything else."""
+def origin_of(tensor: Any) -> Origin:
+    """The origin of a tensor; UNKNOWN for anything else, CONSTANT for parameters."""
     if isinstance(tensor, Tensor):
-        mark: Mark | None = getattr(tensor, _MARK, None)
-        if mark is not None:
-            return mark
+        origin: Origin | None = getattr(tensor, _ATTRIBUTE, None)
+        if origin is not None:
+            return origin
         return CONSTANT if isinstance(tensor, torch.nn.Parameter) else UNKNOWN
     return UNKNOWN
 
 
-def put(tensor: Tensor, mark: Mark, _ref: Any = weakref.ref) -> None:
-    """Write what is known on the tensor; runs after every function, so it is brief."""
-    tensor._regard_mark = mark  # type: ignore[attr-defined]
-    _marked.tensors.append(_ref(tensor))
+def set_origin(tensor: Tensor, origin: Origin, _ref: Any = weakref.ref) -> None:
+    """Write an origin on a tensor. This runs after every torch function, so it is kept brief."""
+    tensor._regard_origin = origin  # type: ignore[attr-defined]
+    _tracked.tensors.append(_ref(tensor))
 
 
-def begin() -> None:
-    """Say that marks are put from now on, until as many have said that they end."""
-    _marked.watchers += 1
+def begin_tracking() -> None:
+    """Count one more watcher of this thread."""
+    _tracked.watchers += 1
 
 
-def tidy() -> None:
-    """Forget tensors that are gone, once there are many."""
-    if len(_marked.tensors) > _MANY:
-        _marked.tensors = [each for each in _marked.tensors if each() is not None]
+def forget_freed_tensors() -> None:
+    """Drop freed tensors from the list of tracked ones, once there are many."""
+    if len(_tracked.tensors) > _MANY:
+        _tracked.tensors = [reference for reference in _tracked.tensors if reference() is not None]
 
 
-def end() -> None:
-    """Take every mark off again, unless somebody else still watches in this thread."""
-    _marked.watchers -= 1
-    if _marked.watchers > 0:
+def end_tracking() -> None:
+    """Count one watcher less; after the last one of this thread, remove every origin."""
+    _tracked.watchers -= 1
+    if _tracked.watchers > 0:
         return
-    marked, _marked.tensors = _marked.tensors, []
-    for each in marked:
-        tensor = each()
+    references, _tracked.tensors = _tracked.tensors, []
+    for reference in references:
+        tensor = reference()
         if tensor is not None:
-            vars(tensor).pop(_MARK, None)
+            vars(tensor).pop(_ATTRIBUTE, None)
 
 
-def tensors(values: Iterable[Any]) -> Iterable[Tensor]:
+def tensors_in(values: Iterable[Any]) -> Iterable[Tensor]:
     """The tensors among arguments, one level into lists and tuples."""
     for value in values:
         if isinstance(value, Tensor):
             yield value
         elif isinstance(value, list | tuple):
-            yield from (each for each in value if isinstance(each, Tensor))
-
-
-def changed(mark: Mark, weights: Tensor) -> Mark:
-    """The mark of weights to which something was done."""
-    step = mark.step
-    assert isinstance(step, Weighing)
-    assert mark.pair is not None
-    step = replace(step, weights=weights.detach(), pair=mark.pair, is_changed=True)
-    return Mark(mark.stream, mark.axis, mark.form, mark.pair, step)
+            yield from (item for item in value if isinstance(item, Tensor))

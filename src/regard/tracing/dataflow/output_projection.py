@@ -1,4 +1,9 @@
-"""Where contexts go: the matrix that joins the heads, W_O, if they go straight into one."""
+"""Finds the output projection W_O: the matrix that the contexts of all heads go straight into.
+
+A context is remembered for a few products. When a factor of a product holds the same numbers as the
+context, in an order in which heads may lie, the other factor is its projection, and each head's
+part of it can be cut out.
+"""
 
 from collections import deque
 from math import prod
@@ -8,65 +13,65 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.tracing.dataflow.origins import mark_of
-from regard.tracing.dataflow.products import Product
+from regard.tracing.dataflow.origins import origin_of
+from regard.tracing.dataflow.products import Letters, Product
 
-_WAITING = 4  # contexts that may be on their way at a time
+_MAX_PENDING = 4  # contexts that may be on their way to a projection at a time
 
 Context = Float[Tensor, "batch head query value_dim"]
-Output = Float[Tensor, "head value_dim model"]
-# batch, head, query and dim of a context, as rows of what a matrix is multiplied by: most lay
-# heads one behind the other, with the examples before or behind the tokens
+HeadParts = Float[Tensor, "head value_dim model"]
+# How (batch, head, query, dim) of a context may lie in the rows that a matrix is multiplied by:
+# most models put heads one after the other, with examples before or after the tokens.
 _ORDERS = ((0, 2, 1, 3), (2, 0, 1, 3), (0, 2, 3, 1), (2, 0, 3, 1))
 
 
-class Outlet:
-    """Where a context waits for its matrix, and each head's part of it when it has come.
+class OutputProjection:
+    """The output projection of one context: unknown at first, set when the context meets it.
 
-    A context that goes into two matrices, as beside an adapter, has none of its own.
+    A context that goes into two matrices, as beside an adapter, has no single projection.
     """
 
     def __init__(self, context: Context | None = None) -> None:
-        self.output: Output | None = None
+        self.head_parts: HeadParts | None = None
         self._matrices = self._version = 0
         self._context: Context | None = None
         if context is not None:
             self.hold(context)
 
     def hold(self, context: Context) -> None:
-        """Wait with this context, as it is now; in inference mode nobody counts changes."""
+        """Wait with this context; a copy in inference mode, which counts no changes."""
         self._context = context.clone() if context.is_inference() else context
         self._version = 0 if context.is_inference() else context._version
 
-    def meet(self, product: Product, copies: "Copies") -> None:
-        """Note the matrix of a product, if the other factor is the context."""
+    def check(self, product: Product, copies: "ProjectionCopies") -> None:
+        """Take the matrix of a product if the other factor is the context, unchanged."""
         context = self._context
         if context is None or not (context.is_inference() or context._version == self._version):
             return
-        one, other, result = product.letters
+        left, right, result = product.letters
         for x, matrix, letters in (
-            (product.left, product.right, (one, other, result)),
-            (product.right, product.left, (other, one, result)),
+            (product.left, product.right, (left, right, result)),
+            (product.right, product.left, (right, left, result)),
         ):
-            if x.numel() == context.numel() and mark_of(matrix).stream is None:
-                found = _parts(context, x, matrix, letters)
-                if found is not None:
+            if x.numel() == context.numel() and origin_of(matrix).stream is None:
+                parts = _cut_into_heads(context, x, matrix, letters)
+                if parts is not None:
                     self._matrices += 1
-                    self.output = copies.of(matrix, found) if self._matrices == 1 else None
+                    self.head_parts = copies.copy(matrix, parts) if self._matrices == 1 else None
 
-    def close(self) -> None:
-        """Wait no longer."""
+    def release(self) -> None:
+        """Wait no longer, and let go of the context."""
         self._context = None
 
 
-class Copies:
-    """Parts of matrices as they were when they were used, one copy for all steps of decoding."""
+class ProjectionCopies:
+    """Copies of projections as they were when used; one for all steps of decoding."""
 
     def __init__(self) -> None:
-        self._known = dict[Any, Output]()
+        self._known = dict[Any, HeadParts]()
 
-    def of(self, matrix: Tensor, parts: Output) -> Output:
-        """The parts, copied unless the same ones of a parameter were before."""
+    def copy(self, matrix: Tensor, parts: HeadParts) -> HeadParts:
+        """A copy of the parts, shared with earlier calls if the parameter has not changed."""
         owner = matrix if matrix._base is None else matrix._base
         if not isinstance(owner, nn.Parameter) or owner.is_inference():
             return parts.detach().clone()
@@ -77,45 +82,45 @@ class Copies:
         return self._known[key]
 
 
-class Outlets:
-    """The contexts of a run that are on their way, the latest of them."""
+class PendingProjections:
+    """The latest contexts of a run that have not met their projection yet."""
 
     def __init__(self) -> None:
-        self._waiting, self._copies = deque[Outlet](), Copies()
+        self._pending, self._copies = deque[OutputProjection](), ProjectionCopies()
 
-    def wait(self, outlet: Outlet, context: Context | None = None) -> None:
-        """Let a context wait; the one that has waited longest goes."""
+    def add(self, projection: OutputProjection, context: Context | None = None) -> None:
+        """Let a context wait; the one that has waited longest is released."""
         if context is not None:
-            outlet.hold(context)
-        self._waiting.append(outlet)
-        if len(self._waiting) > _WAITING:
-            self._waiting.popleft().close()
+            projection.hold(context)
+        self._pending.append(projection)
+        if len(self._pending) > _MAX_PENDING:
+            self._pending.popleft().release()
 
-    def meet(self, product: Product) -> None:
-        """Look whether one of them goes into a product."""
-        for each in self._waiting:
-            each.meet(product, self._copies)
+    def check(self, product: Product) -> None:
+        """See whether one of the contexts goes into a product."""
+        for projection in self._pending:
+            projection.check(product, self._copies)
 
     def close(self) -> None:
-        """Let go of all."""
-        while self._waiting:
-            self._waiting.pop().close()
-        self._copies = Copies()
+        """Release all contexts."""
+        while self._pending:
+            self._pending.pop().release()
+        self._copies = ProjectionCopies()
 
 
-def _parts(
-    context: Context, x: Tensor, matrix: Tensor, letters: tuple[str, str, str]
-) -> Output | None:
-    """Each head's part of the matrix that x is multiplied by, if x is the context; numbers tell."""
+def _cut_into_heads(
+    context: Context, x: Tensor, matrix: Tensor, letters: Letters
+) -> HeadParts | None:
+    """Each head's part of the matrix, if the numbers of x are those of the context."""
     own, others, result = letters
-    summed = [each for each in own if each in others and each not in result]
+    summed = [letter for letter in own if letter in others and letter not in result]
     _, heads, _, dim = context.shape
-    inner = prod(x.shape[own.index(each)] for each in summed)
-    shared = {*own} & {*others} & {*result}  # as many matrices as examples
-    if shared or inner != heads * dim or x.dtype != context.dtype:
+    inner = prod(x.shape[own.index(letter)] for letter in summed)
+    batched = {*own} & {*others} & {*result}  # one matrix for each example is no projection
+    if batched or inner != heads * dim or x.dtype != context.dtype:
         return None
-    rows = x.permute(_order(own, summed)).reshape(-1, inner)
-    columns = matrix.permute(_order(others, summed, first=True)).reshape(inner, -1)
+    rows = x.permute(_axis_order(own, summed)).reshape(-1, inner)
+    columns = matrix.permute(_axis_order(others, summed, summed_first=True)).reshape(inner, -1)
     for order in _ORDERS:
         if torch.equal(context.permute(order).reshape(-1, inner), rows):
             if order[2] == 1:
@@ -124,7 +129,8 @@ def _parts(
     return None
 
 
-def _order(letters: str, summed: list[str], *, first: bool = False) -> list[int]:
-    """The axes with those that are summed over behind the others, or before them."""
-    rest = [each for each in letters if each not in summed]
-    return [letters.index(each) for each in (summed + rest if first else rest + summed)]
+def _axis_order(letters: str, summed: list[str], *, summed_first: bool = False) -> list[int]:
+    """The axes with those that are summed over after the others, or before them."""
+    rest = [letter for letter in letters if letter not in summed]
+    order = summed + rest if summed_first else rest + summed
+    return [letters.index(letter) for letter in order]

@@ -1,4 +1,8 @@
-"""How functions pass on what is known of their operands: one small rule for each kind of them."""
+"""Rules that pass origins on where numbers stay in their places: elementwise, sums, softmax.
+
+Each rule takes the function's name, its arguments and its result, and writes origins on the result.
+Rules run after every torch function, so the common case comes first in each of them.
+"""
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -6,249 +10,258 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from regard.tracing.dataflow.axis_moves import from_end
-from regard.tracing.dataflow.axis_moves import without as left_by
+from regard.tracing.dataflow.axis_moves import axis_without, from_end
 from regard.tracing.dataflow.origins import (
     CONSTANT,
     LOST,
     UNKNOWN,
-    Exponents,
-    Mark,
-    Total,
-    Weighing,
-    changed,
-    plain,
-    put,
-    tensors,
+    Exponentials,
+    ManualWeights,
+    Origin,
+    SoftmaxDenominator,
+    changed_weights,
+    set_origin,
+    stream_origin,
+    tensors_in,
 )
 from regard.tracing.dataflow.softmax import (
-    combine,
-    exponential,
-    logarithm,
-    summed,
-    weighed,
+    denominator_origin,
+    elementwise_origin,
+    exp_origin,
+    log_softmax_origin,
+    softmax_origin,
 )
 
 Args = tuple[Any, ...]
 Kwargs = dict[str, Any]
 
 
-def marks(values: Iterable[Any]) -> list[Mark]:
-    """The marks on arguments, one level into lists and tuples."""
-    found = []
+def origins_in(values: Iterable[Any]) -> list[Origin]:
+    """The origins on arguments, one level into lists and tuples."""
+    origins = []
     for value in values:
         if isinstance(value, list | tuple):
-            found += [mark for each in value if (mark := getattr(each, "_regard_mark", None))]
-        elif (mark := getattr(value, "_regard_mark", None)) is not None:
-            found.append(mark)
-    return found
+            origins += [
+                origin for item in value if (origin := getattr(item, "_regard_origin", None))
+            ]
+        elif (origin := getattr(value, "_regard_origin", None)) is not None:
+            origins.append(origin)
+    return origins
 
 
-def first_mark(args: Args, kwargs: Kwargs) -> Mark | None:
-    """The first mark among operands; that of parameters, if they are all there is."""
-    found = marks(args) or marks(kwargs.values())
-    if found:
-        return found[0]
-    operands = list(tensors((*args, *kwargs.values())))
-    all_constant = operands and all(isinstance(each, nn.Parameter) for each in operands)
+def first_origin(args: Args, kwargs: Kwargs) -> Origin | None:
+    """The first origin among operands; CONSTANT if all of them are parameters."""
+    origins = origins_in(args) or origins_in(kwargs.values())
+    if origins:
+        return origins[0]
+    operands = list(tensors_in((*args, *kwargs.values())))
+    all_constant = operands and all(isinstance(operand, nn.Parameter) for operand in operands)
     return CONSTANT if all_constant else None
 
 
-def put_all(result: Any, mark: Mark) -> None:
-    """Write a mark on every tensor of a result."""
+def set_all(result: Any, origin: Origin) -> None:
+    """Write an origin on every tensor of a result."""
     if isinstance(result, Tensor):
-        put(result, mark)
+        set_origin(result, origin)
     else:
-        for each in tensors((result,)):
-            put(each, mark)
+        for tensor in tensors_in((result,)):
+            set_origin(tensor, origin)
+
+
+def set_floats(result: Any, origin: Origin) -> None:
+    """Write an origin on the floating-point tensors of a result; the others are indices."""
+    for tensor in tensors_in((result,)):
+        if tensor.dtype.is_floating_point:
+            set_origin(tensor, origin)
 
 
 def carry(name: str, args: Args, kwargs: Kwargs, result: Any) -> None:
-    """The same numbers: the same mark."""
+    """The same numbers: the same origin."""
     try:
-        mark = args[0]._regard_mark
+        origin = args[0]._regard_origin
     except (AttributeError, IndexError):
-        mark = first_mark(args, kwargs)
-        if mark is None:
+        origin = first_origin(args, kwargs)
+        if origin is None:
             return
     if result is not args[0]:
-        put_all(result, mark)
+        set_all(result, origin)
 
 
-def each(name: str, args: Args, kwargs: Kwargs, result: Any) -> None:
-    """Each number by itself: scores stay scores, and weights are changed."""
+def elementwise(name: str, args: Args, kwargs: Kwargs, result: Any) -> None:
+    """Each number by itself: scores stay scores, weights become changed weights."""
     try:
-        mark = args[0]._regard_mark
+        origin = args[0]._regard_origin
     except (AttributeError, IndexError):
-        mark = first_mark(args, kwargs)
-        if mark is None:
+        origin = first_origin(args, kwargs)
+        if origin is None:
             return
-    if mark.step is not None:
-        mark = _each_of(mark, result)
-    put_all(result, mark)
+    if origin.stage is not None:
+        origin = _after_elementwise(origin, result)
+    set_all(result, origin)
 
 
-def _each_of(mark: Mark, result: Any) -> Mark:
-    if isinstance(mark.step, Weighing) and isinstance(result, Tensor):
-        return changed(mark, result)
-    return mark if isinstance(mark.step, Exponents | Total) else replace(mark, step=None)
+def _after_elementwise(origin: Origin, result: Any) -> Origin:
+    """The origin of a tensor with a stage after a function of each number."""
+    if isinstance(origin.stage, ManualWeights) and isinstance(result, Tensor):
+        return changed_weights(origin, result)
+    if isinstance(origin.stage, Exponentials | SoftmaxDenominator):
+        return origin  # as in adding a small number to a denominator
+    return replace(origin, stage=None)
 
 
 def linear(name: str, args: Args, kwargs: Kwargs, result: Any) -> None:
-    """A linear map of the last axis: tokens on another one stay where they are."""
+    """A linear map of the last axis: tokens on another axis stay where they are."""
     try:
-        mark = args[0]._regard_mark
+        origin = args[0]._regard_origin
     except (AttributeError, IndexError):
-        mark = first_mark(args, kwargs)
-        if mark is None:
+        origin = first_origin(args, kwargs)
+        if origin is None:
             return
-    if mark.axis == -1 or mark.pair is not None:
-        mark = mark.mapped(_but_the_last)
-        if isinstance(mark.step, Weighing):
-            mark = changed(mark, result)
-    put(result, mark)
+    if origin.axis == -1 or origin.pair is not None:
+        origin = origin.after_linear(_lose_last_axis)
+        if isinstance(origin.stage, ManualWeights):
+            origin = changed_weights(origin, result)
+    set_origin(result, origin)
 
 
-def _but_the_last(axis: int) -> int:
+def _lose_last_axis(axis: int) -> int:
     return LOST if axis == -1 else axis
 
 
-def both(name: str, args: Args, kwargs: Kwargs, result: Any) -> None:
-    """Numbers of two, broadcast."""
+def combine(name: str, args: Args, kwargs: Kwargs, result: Any) -> None:
+    """Two tensors combined number by number, broadcast."""
     if name == "where" and len(args) > 1:
         args = args[1:]
     if len(args) < 2:
-        args = (*args, *tensors(kwargs.values()), None)
-    first: Mark | None = getattr(args[0], "_regard_mark", None)
-    second: Mark | None = getattr(args[1], "_regard_mark", None)
+        args = (*args, *tensors_in(kwargs.values()), None)
+    first: Origin | None = getattr(args[0], "_regard_origin", None)
+    second: Origin | None = getattr(args[1], "_regard_origin", None)
     if first is None and second is None:
-        mark = first_mark(args, {})
-    elif first is not None and first.step is None and second in (first, None):
-        mark = first
+        origin = first_origin(args, {})
+    elif first is not None and first.stage is None and second in (first, None):
+        origin = first
     else:
-        mark = combine(name, (args[0], args[1]), (first or UNKNOWN, second or UNKNOWN), result)
-    if mark is not None:
-        put_all(result, mark)
+        origins = (first or UNKNOWN, second or UNKNOWN)
+        origin = elementwise_origin(name, (args[0], args[1]), origins, result)
+    if origin is not None:
+        set_all(result, origin)
 
 
 def reduce(name: str, args: Args, kwargs: Kwargs, result: Any) -> None:
-    """Sums and the like over some axes."""
+    """Sums, means and the like over some axes."""
     source = args[0] if args else kwargs["input"]
-    if len(args) > 1 and isinstance(args[1], Tensor):
-        both(name, args, kwargs, result)
+    if len(args) > 1 and isinstance(args[1], Tensor):  # max(a, b) of two tensors
+        combine(name, args, kwargs, result)
         return
-    mark = getattr(source, "_regard_mark", None)
-    if mark is None:
+    origin = getattr(source, "_regard_origin", None)
+    if origin is None:
         return
-    axes, keeps = reduced_axes(source, args, kwargs)
-    found = None if mark.pair is None and mark.axis is None else summed(name, mark, axes)
-    if found is None:
-        gone = () if keeps else axes
-        found = replace(mark, step=None).moved(
-            lambda axis: None if axis in axes else left_by(gone, axis)
+    axes, keepdim = reduced_axes(source, args, kwargs)
+    known = origin.pair is not None or origin.axis is not None
+    reduced = denominator_origin(name, origin, axes) if known else None
+    if reduced is None:
+        removed = () if keepdim else axes
+        reduced = replace(origin, stage=None).move_axes(
+            lambda axis: None if axis in axes else axis_without(removed, axis)
         )
-    put_all(result, found)
+    set_all(result, reduced)
 
 
 def reduced_axes(source: Tensor, args: Args, kwargs: Kwargs) -> tuple[tuple[int, ...], bool]:
-    """The axes over which a function reduces, and whether it leaves them there."""
-    given = kwargs.get("dim", kwargs.get("axis", args[1] if len(args) > 1 else None))
-    if isinstance(given, int):
-        given = (given,)
-    dims = given if isinstance(given, tuple | list) and given else range(source.dim())
-    keeps = bool(kwargs.get("keepdim", args[2] if len(args) > 2 else False))
-    return tuple(from_end(dim, source.dim()) for dim in dims), keeps
+    """The axes over which a function reduces, and whether the result keeps them with size one."""
+    dim = kwargs.get("dim", kwargs.get("axis", args[1] if len(args) > 1 else None))
+    if isinstance(dim, int):
+        dim = (dim,)
+    dims = dim if isinstance(dim, tuple | list) and dim else range(source.dim())
+    keepdim = bool(kwargs.get("keepdim", args[2] if len(args) > 2 else False))
+    return tuple(from_end(dim, source.dim()) for dim in dims), keepdim
 
 
 def softmax(name: str, args: Args, kwargs: Kwargs, result: Any) -> None:
-    """Weights, over somebody's tokens or over features."""
+    """Weights, over the tokens of a stream or over features."""
     scores = args[0] if args else kwargs["input"]
-    mark = getattr(scores, "_regard_mark", None)
-    axis = _normalised(scores, args, kwargs)
-    if mark is not None and axis is not None:
-        put(result, weighed(replace(mark, step=None), scores, axis, result))
+    origin = getattr(scores, "_regard_origin", None)
+    axis = _normalised_axis(scores, args, kwargs)
+    if origin is not None and axis is not None:
+        set_origin(result, softmax_origin(replace(origin, stage=None), scores, axis, result))
 
 
 def log_softmax(name: str, args: Args, kwargs: Kwargs, result: Any) -> None:
     """Logarithms of weights."""
     scores = args[0] if args else kwargs["input"]
-    mark = getattr(scores, "_regard_mark", None)
-    axis = _normalised(scores, args, kwargs)
-    if mark is not None and axis is not None:
-        put(result, logarithm(mark, scores, axis))
+    origin = getattr(scores, "_regard_origin", None)
+    axis = _normalised_axis(scores, args, kwargs)
+    if origin is not None and axis is not None:
+        set_origin(result, log_softmax_origin(origin, scores, axis))
 
 
-def _normalised(scores: Tensor, args: Args, kwargs: Kwargs) -> int | None:
-    given = kwargs.get("dim", args[1] if len(args) > 1 else None)
-    return None if given is None else from_end(int(given), scores.dim())
+def _normalised_axis(scores: Tensor, args: Args, kwargs: Kwargs) -> int | None:
+    dim = kwargs.get("dim", args[1] if len(args) > 1 else None)
+    return None if dim is None else from_end(int(dim), scores.dim())
 
 
 def exp(name: str, args: Args, kwargs: Kwargs, result: Any) -> None:
-    """Exponents of scores, or weights of which the logarithms were known."""
+    """Exponentials of scores, or weights whose logarithms were known."""
     scores = args[0] if args else kwargs["input"]
-    mark = getattr(scores, "_regard_mark", None)
-    if mark is not None:
-        put(result, exponential(mark, scores, result))
+    origin = getattr(scores, "_regard_origin", None)
+    if origin is not None:
+        set_origin(result, exp_origin(origin, scores, result))
 
 
 def rearrange(name: str, args: Args, kwargs: Kwargs, result: Any) -> None:
-    """Numbers in other places: no axis is what it was."""
-    mark = first_mark(args, kwargs)
-    if mark is not None:
-        put_floats(result, mark.moved(lambda axis: LOST))
-
-
-def put_floats(result: Any, mark: Mark) -> None:
-    """Write a mark on the tensors of a result that are no indices."""
-    for each in tensors((result,)):
-        if each.dtype.is_floating_point:
-            put(each, mark)
+    """Numbers in other places, as after sort or gather: no axis holds what it held."""
+    origin = first_origin(args, kwargs)
+    if origin is not None:
+        set_floats(result, origin.move_axes(lambda axis: LOST))
 
 
 def other(name: str, args: Args, kwargs: Kwargs, result: Any) -> None:
-    """A function of which nothing is known: an axis stays if the sizes do."""
+    """A function of which nothing is known: axes stay if the shape does."""
     if not isinstance(result, Tensor | list | tuple):
         return
-    mark = first_mark(args, kwargs)
-    if mark is None:
+    origin = first_origin(args, kwargs)
+    if origin is None:
         return
-    source = next((each for each in tensors((*args, *kwargs.values()))), None)
-    for each in tensors((result,)):
-        if each.dtype.is_floating_point:
-            alike = source is not None and each.shape == source.shape
-            put(each, mark if alike and mark.pair is None else _unknown(mark))
+    source = next(iter(tensors_in((*args, *kwargs.values()))), None)
+    for tensor in tensors_in((result,)):
+        if tensor.dtype.is_floating_point:
+            same_shape = source is not None and tensor.shape == source.shape
+            kept = same_shape and origin.pair is None
+            set_origin(tensor, origin if kept else _stream_only(origin))
 
 
-def _unknown(mark: Mark) -> Mark:
-    if mark.pair is not None and mark.pair.is_product:
-        return mark.moved(lambda axis: LOST)
-    return plain(mark.stream, None, mark.form)
+def _stream_only(origin: Origin) -> Origin:
+    """The origin with its axes given up: lost in scores, unknown in others."""
+    if origin.pair is not None and origin.pair.is_product:
+        return origin.move_axes(lambda axis: LOST)
+    return stream_origin(origin.stream, None, origin.layout)
 
 
-def forget(name: str, args: Args, kwargs: Kwargs, result: Any) -> None:
-    """A tensor that was laid out anew in its place: where its axes were is gone."""
-    mark = first_mark(args, kwargs)
-    if mark is not None:
-        put_floats(result, _unknown(mark))
+def forget_axes(name: str, args: Args, kwargs: Kwargs, result: Any) -> None:
+    """A tensor whose layout was changed in place: its axes before are not known any more."""
+    origin = first_origin(args, kwargs)
+    if origin is not None:
+        set_floats(result, _stream_only(origin))
 
 
 def pool(name: str, args: Args, kwargs: Kwargs, result: Any) -> None:
-    """Neighbours taken together: tokens stay on their axes, but fewer are another stream."""
-    mark, source = first_mark(args, kwargs), next(iter(tensors(args)), None)
-    if mark is None:
+    """Neighbours pooled together: tokens stay on their axes, but fewer are another stream."""
+    origin, source = first_origin(args, kwargs), next(iter(tensors_in(args)), None)
+    if origin is None:
         return
-    if mark.pair is not None:
-        mark = _unknown(mark)
-    elif mark.axis and mark.form == "tokens" and isinstance(result, Tensor) and source is not None:
-        fewer = result.shape[mark.axis] != source.shape[mark.axis]
-        mark = plain(f"{mark.stream} pooled", mark.axis) if fewer else mark
-    put_floats(result, mark)
+    is_tensor = isinstance(result, Tensor) and source is not None
+    if origin.pair is not None:
+        origin = _stream_only(origin)
+    elif origin.axis and origin.layout == "tokens" and is_tensor:
+        fewer = result.shape[origin.axis] != source.shape[origin.axis]  # type: ignore[union-attr]
+        origin = stream_origin(f"{origin.stream} pooled", origin.axis) if fewer else origin
+    set_floats(result, origin)
 
 
-PASSING: dict[str, Callable[[str, Args, Kwargs, Any], None]] = {
+PROPAGATION: dict[str, Callable[[str, Args, Kwargs, Any], None]] = {
     rule.__name__: rule
     for rule in (
-        *(carry, each, linear, both, reduce, softmax, log_softmax, exp),
-        *(rearrange, other, forget, pool),
+        *(carry, elementwise, linear, combine, reduce, softmax, log_softmax, exp),
+        *(rearrange, other, forget_axes, pool),
     )
 }

@@ -1,4 +1,4 @@
-"""How functions that lay tensors out, join them or run over steps pass on what is known."""
+"""Rules that pass origins on where tokens move: layout, joining, writing, recurrent networks."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -6,174 +6,186 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from regard.tracing.dataflow.axis_moves import LAYOUTS, Call, apart, from_end, together, unsqueezed
+from regard.tracing.dataflow.axis_moves import (
+    LAYOUTS,
+    LayoutCall,
+    axis_after_unsqueeze,
+    from_end,
+    merged_axis,
+    split_axis,
+)
 from regard.tracing.dataflow.origins import (
     CONSTANT,
     LOST,
     UNKNOWN,
-    Mark,
-    Weighing,
-    mark_of,
-    plain,
-    put,
-    tensors,
+    ManualWeights,
+    Origin,
+    origin_of,
+    set_origin,
+    stream_origin,
+    tensors_in,
 )
-from regard.tracing.dataflow.propagation import Args, Kwargs, first_mark, put_all
-from regard.tracing.dataflow.softmax import meet_all
+from regard.tracing.dataflow.propagation import Args, Kwargs, first_origin, set_all
+from regard.tracing.dataflow.softmax import combine_all
 
 _RESHAPES = ("view", "reshape", "flatten", "unflatten", "view_as", "reshape_as")
 
 
 def layout(name: str, args: Args, kwargs: Kwargs, result: Any) -> None:
-    """The same numbers, or some of them, laid out anew."""
+    """The same numbers, or some of them, on other axes."""
     source = args[0] if args else kwargs["input"]
-    mark = getattr(source, "_regard_mark", None)
-    if mark is None:
+    origin = getattr(source, "_regard_origin", None)
+    if origin is None:
         if isinstance(source, nn.Parameter):
-            put_all(result, CONSTANT)
+            set_all(result, CONSTANT)
         return
-    if mark.axis is None and mark.pair is None:
-        put_all(result, mark)
+    if origin.axis is None and origin.pair is None:
+        set_all(result, origin)
         return
     one = result if isinstance(result, Tensor) else result[0]
     call = (name, args, kwargs, one)
-    moved = _laid_out(call, source, mark)
-    if isinstance(moved.step, Weighing) and one.numel() != source.numel():
-        moved = _cut(moved, call, source)
-    put_all(result, moved)
+    moved = _move_origin(call, source, origin)
+    if isinstance(moved.stage, ManualWeights) and one.numel() != source.numel():
+        moved = _crop_weights(moved, call, source)
+    set_all(result, moved)
 
 
-def _laid_out(call: Call, source: Tensor, mark: Mark) -> Mark:
-    rule = LAYOUTS[call[0]]
-    if mark.pair is not None or not mark.axis:
-        return mark.moved(lambda axis: rule(call, source, axis))
-    if mark.form in ("picture", "grid"):
-        return _grid_laid_out(call, source, mark)
-    if mark.form == "flat" and call[0] in _RESHAPES:
-        axis = apart(source, call[3], mark.axis, mark.count)
+def _move_origin(call: LayoutCall, source: Tensor, origin: Origin) -> Origin:
+    """The origin after a function of layout, by how the tokens lie before it."""
+    move = LAYOUTS[call[0]]
+    if origin.pair is not None or not origin.axis:
+        return origin.move_axes(lambda axis: move(call, source, axis))
+    if origin.layout in ("picture", "grid"):
+        return _move_grid(call, source, origin)
+    if origin.layout == "flat" and call[0] in _RESHAPES:
+        axis = split_axis(source, call[3], origin.axis, origin.count)
         if axis != LOST:
-            return plain(mark.stream, axis)
-    found = rule(call, source, mark.axis)
-    if found:
-        return plain(mark.stream, found, mark.form, mark.count)
-    if found == LOST and call[0] in _RESHAPES and mark.form != "flat":
-        return _reshaped(source, call[3], mark)
-    return mark.moved(lambda _: found)
+            return stream_origin(origin.stream, axis)
+    moved = move(call, source, origin.axis)
+    if moved:
+        return stream_origin(origin.stream, moved, origin.layout, origin.count)
+    if moved == LOST and call[0] in _RESHAPES and origin.layout != "flat":
+        return _split_or_merge_tokens(source, call[3], origin)
+    return origin.move_axes(lambda _: moved)
 
 
-def _reshaped(source: Tensor, result: Tensor, mark: Mark) -> Mark:
-    """Tokens that are spread over two axes, or joined with the axis before them."""
-    assert mark.axis
-    if (axis := apart(source, result, mark.axis)) != LOST:
-        return plain(mark.stream, axis, "grid")
-    if (axis := together(source, result, mark.axis)) != LOST:
-        return plain(mark.stream, axis, "flat", source.shape[mark.axis])
-    return plain(mark.stream, LOST)
+def _split_or_merge_tokens(source: Tensor, result: Tensor, origin: Origin) -> Origin:
+    """Tokens that a reshape spread over two axes, or merged with the axis before them."""
+    assert origin.axis
+    if (axis := split_axis(source, result, origin.axis)) != LOST:
+        return stream_origin(origin.stream, axis, "grid")
+    if (axis := merged_axis(source, result, origin.axis)) != LOST:
+        return stream_origin(origin.stream, axis, "flat", source.shape[origin.axis])
+    return stream_origin(origin.stream, LOST)
 
 
-def _grid_laid_out(call: Call, source: Tensor, mark: Mark) -> Mark:
-    """Tokens on two axes become tokens on one where the two are joined."""
-    assert mark.axis
+def _move_grid(call: LayoutCall, source: Tensor, origin: Origin) -> Origin:
+    """Tokens on two axes, which become tokens on one where a reshape merges the two."""
+    assert origin.axis
     if call[0] in _RESHAPES:
-        axis = together(source, call[3], mark.axis)
+        axis = merged_axis(source, call[3], origin.axis)
         if axis != LOST:
-            return plain(mark.stream, axis)
-    rule = LAYOUTS[call[0]]
-    above, below = (rule(call, source, each) for each in (mark.axis - 1, mark.axis))
-    if below and above == below - 1:
-        return plain(mark.stream, below, mark.form)
-    return plain(mark.stream, LOST)
+            return stream_origin(origin.stream, axis)
+    move = LAYOUTS[call[0]]
+    rows, columns = (move(call, source, axis) for axis in (origin.axis - 1, origin.axis))
+    if columns and rows == columns - 1:
+        return stream_origin(origin.stream, columns, origin.layout)
+    return stream_origin(origin.stream, LOST)
 
 
-def _cut(mark: Mark, call: Call, source: Tensor) -> Mark:
-    """The mark of some of the weights: of those without a sink, or of one query."""
-    step, (name, args, _, result) = mark.step, call
-    assert isinstance(step, Weighing)
-    assert mark.pair is not None
+def _crop_weights(origin: Origin, call: LayoutCall, source: Tensor) -> Origin:
+    """The origin of some of the weights: of those without the column of a sink, or of one query."""
+    stage, (name, args, _, result) = origin.stage, call
+    assert isinstance(stage, ManualWeights)
+    assert origin.pair is not None
     if result.numel() > source.numel():
-        return mark  # spread over heads that share them
-    scores = step.scores
+        return origin  # broadcast over heads that share them
+    scores = stage.scores
     if name == "__getitem__" and scores.shape == source.shape:
         scores = scores[args[1]]
-    step = replace(step, weights=result.detach(), scores=scores, pair=mark.pair)
-    return replace(mark, step=step)
+    stage = replace(stage, weights=result.detach(), scores=scores, pair=origin.pair)
+    return replace(origin, stage=stage)
 
 
 def join(name: str, args: Args, kwargs: Kwargs, result: Any) -> None:
-    """Tensors side by side; scores are rearranged if some of them are."""
+    """Tensors concatenated; scores are rearranged if one of them is."""
     parts = args[0] if args else kwargs.get("tensors", ())
-    known = [mark_of(each) for each in parts if not _is_new(each)]
-    found = next((mark for mark in known if _is_lost(mark)), None) or meet_all(known)
-    if found is not None and found is not UNKNOWN:
-        put(result, found)
+    known = [origin_of(part) for part in parts if not _is_unknown(part)]
+    lost = next((origin for origin in known if _is_lost_product(origin)), None)
+    origin = lost or combine_all(known)
+    if origin is not None and origin is not UNKNOWN:
+        set_origin(result, origin)
 
 
-def _is_lost(mark: Mark) -> bool:
-    return mark.pair is not None and mark.pair.is_product and mark.pair.is_lost
+def _is_lost_product(origin: Origin) -> bool:
+    return origin.pair is not None and origin.pair.is_product and origin.pair.is_lost
 
 
-def _is_new(tensor: Tensor) -> bool:
-    """Whether nothing is known of a tensor: zeros, say, or a sink."""
-    return mark_of(tensor) is UNKNOWN
+def _is_unknown(tensor: Tensor) -> bool:
+    """True if nothing is known of a tensor: of zeros, for example, or of a sink."""
+    return origin_of(tensor) is UNKNOWN
 
 
 def stack(name: str, args: Args, kwargs: Kwargs, result: Any) -> None:
-    """Tensors on a new axis: states of a stream become its tokens."""
+    """Tensors on a new axis: single vectors of a stream become its tokens."""
     parts = args[0] if args else kwargs.get("tensors", ())
-    found = meet_all(mark_of(each) for each in parts if not _is_new(each))
-    if found is None or found is UNKNOWN or name != "stack":
+    origin = combine_all(origin_of(part) for part in parts if not _is_unknown(part))
+    if origin is None or origin is UNKNOWN or name != "stack":
         return
     dim: int = args[1] if len(args) > 1 else kwargs.get("dim", 0)
-    if found.form == "state" and found.pair is None:
-        put(result, plain(found.stream, from_end(dim, result.dim()), "steps"))
+    if origin.layout == "state" and origin.pair is None:
+        axis = from_end(dim, result.dim())
+        set_origin(result, stream_origin(origin.stream, axis, "steps"))
         return
-    call: Call = (name, (parts[0], dim), {}, result)
-    put(result, found.moved(lambda axis: unsqueezed(call, parts[0], axis)))
+    call: LayoutCall = (name, (parts[0], dim), {}, result)
+    moved = origin.move_axes(lambda axis: axis_after_unsqueeze(call, parts[0], axis))
+    set_origin(result, moved)
 
 
 def assign(name: str, args: Args, kwargs: Kwargs, result: Any) -> None:
-    """What is written into a tensor: scores are rearranged by it, states become steps."""
-    target, value = args[0], next(reversed(list(tensors(args))), None)
-    mark = getattr(value, "_regard_mark", None)
-    if mark is None or value is target or not isinstance(target, Tensor):
+    """Writing into a tensor: scores are rearranged by it, single vectors become steps."""
+    target, value = args[0], next(reversed(list(tensors_in(args))), None)
+    origin = getattr(value, "_regard_origin", None)
+    if origin is None or value is target or not isinstance(target, Tensor):
         return
-    if mark.pair is not None:
-        put(target, mark.moved(lambda axis: LOST))
-    elif getattr(target, "_regard_mark", UNKNOWN) is UNKNOWN:
-        put(target, _written(name, args, target, mark))
+    if origin.pair is not None:
+        set_origin(target, origin.move_axes(lambda axis: LOST))
+    elif getattr(target, "_regard_origin", UNKNOWN) is UNKNOWN:
+        set_origin(target, _written_origin(name, args, target, origin))
 
 
-def _written(name: str, args: Args, target: Tensor, mark: Mark) -> Mark:
-    if name == "__setitem__" and mark.form == "state":
+def _written_origin(name: str, args: Args, target: Tensor, origin: Origin) -> Origin:
+    """The origin of a buffer into which a tensor of this origin was written."""
+    if name == "__setitem__" and origin.layout == "state":
         index = args[1] if isinstance(args[1], tuple) else (args[1],)
-        numbers = [place for place, each in enumerate(index) if isinstance(each, int)]
-        place = numbers[0] - target.dim() if numbers else None
-        return plain(mark.stream, place, "steps" if numbers else "tokens")
-    return mark
+        picked = [place for place, item in enumerate(index) if isinstance(item, int)]
+        axis = picked[0] - target.dim() if picked else None
+        return stream_origin(origin.stream, axis, "steps" if picked else "tokens")
+    return origin
 
 
 def pad_packed(name: str, args: Args, kwargs: Kwargs, result: Any) -> None:
-    """Sequences of several lengths, padded again: tokens are on an axis."""
-    mark = first_mark(args, kwargs)
-    if mark is not None:
+    """Packed sequences padded again: their tokens are on an axis."""
+    origin = first_origin(args, kwargs)
+    if origin is not None:
         batch_first = bool(args[2] if len(args) > 2 else kwargs.get("batch_first", False))
-        put(result[0], plain(mark.stream, -2 if batch_first else -3))
+        set_origin(result[0], stream_origin(origin.stream, -2 if batch_first else -3))
 
 
 def recur(name: str, args: Args, kwargs: Kwargs, result: Any) -> None:
-    """What a recurrent network gives: a vector for each token, and its last state."""
-    mark = first_mark(args, kwargs)
-    if mark is None:
+    """The outputs of a recurrent network: a vector for each token, and its last state."""
+    origin = first_origin(args, kwargs)
+    if origin is None:
         return
-    put_all(result, plain(mark.stream, None, "state"))
+    set_all(result, stream_origin(origin.stream, None, "state"))
     if name.endswith("_cell"):
         return
     packed = isinstance(args[1], Tensor) and not args[1].dtype.is_floating_point
     batch_first = isinstance(args[-1], bool) and args[-1]
     axis = LOST if packed else -2 if batch_first or result[0].dim() == 2 else -3
-    put(result[0], plain(mark.stream, axis))
+    set_origin(result[0], stream_origin(origin.stream, axis))
 
 
-ARRANGING: dict[str, Callable[[str, Args, Kwargs, Any], None]] = {
+REARRANGEMENT: dict[str, Callable[[str, Args, Kwargs, Any], None]] = {
     rule.__name__: rule for rule in (layout, join, stack, assign, pad_packed, recur)
 }

@@ -1,10 +1,14 @@
-"""What each function of torch does to what is known of a tensor: decided once for each."""
+"""Which rule each function of torch follows: how it passes origins on to its result.
+
+The table is by the name of the function. Functions that are not in it follow the rule "other",
+which keeps the stream and gives up on axes and stages unless the shapes say more.
+"""
 
 from typing import Any
 
 from regard.tracing.dataflow.axis_moves import LAYOUTS
 
-# results that are no tensors, or tensors that say nothing of where they came from
+# results that are no tensors, or tensors whose numbers come from no stream
 _NOTHING = """
     all allclose any arange argmax argmin argsort as_tensor backward bernoulli bincount bool
     data_ptr dim element_size empty empty_like eq equal eye full full_like ge
@@ -17,13 +21,13 @@ _NOTHING = """
     __bool__ __contains__ __eq__ __format__ __ge__ __gt__ __hash__ __int__ __float__ __index__
     __invert__ __and__ __or__ __le__ __len__ __lt__ __ne__ __repr__
 """
-# the same numbers, or those that dropout leaves of them
+# the same numbers, perhaps with dropout
 _CARRY = """
     bfloat16 clone contiguous cpu cuda data detach detach_ double dropout dropout_
     alpha_dropout feature_dropout float half requires_grad_ to type type_as _to_copy alias
 """
-# each number by itself, or with its neighbours on the last axis
-_EACH = """
+# each number by itself, or normalised with its neighbours on the last axis
+_ELEMENTWISE = """
     abs abs_ batch_norm celu clamp clamp_ clamp_max clamp_max_ clamp_min clamp_min_ clip elu erf
     exp2 expm1 gelu group_norm hardswish hardtanh instance_norm layer_norm leaky_relu
     local_response_norm log log1p log_ logsigmoid mish nan_to_num nan_to_num_ native_layer_norm neg
@@ -31,17 +35,17 @@ _EACH = """
     sigmoid_ sign silu sin cos softplus softsign sqrt square tanh tanh_ tril tril_ triu triu_ pad
     masked_fill masked_fill_ __pow__ __neg__ fill_diagonal_ masked_scatter
 """
-# numbers of two tensors, broadcast
-_BOTH = """
+# two tensors combined number by number, broadcast
+_COMBINE = """
     add add_ addcdiv addcmul div div_ divide fmod lerp maximum minimum mul mul_ multiply
     remainder rsub sub sub_ subtract true_divide true_divide_ where
     __add__ __iadd__ __imul__ __isub__ __itruediv__ __mul__ __radd__ __rdiv__ __rmul__ __rsub__
     __rtruediv__ __sub__ __truediv__ __div__ __idiv__
 """
-_KINDS: dict[str, str] = {
+_RULES: dict[str, str] = {
     "carry": _CARRY,
-    "each": _EACH,
-    "both": _BOTH,
+    "elementwise": _ELEMENTWISE,
+    "combine": _COMBINE,
     "linear": "linear",
     "reduce": "sum mean max min amax amin logsumexp prod std var norm median nansum",
     "product": "matmul bmm mm mv einsum baddbmm addmm addbmm __matmul__ __rmatmul__",
@@ -59,37 +63,38 @@ _KINDS: dict[str, str] = {
     "rearrange": """gather roll flip sort index_select take_along_dim as_strided unfold topk
         scatter scatter_ masked_select cumsum""",
     "pad_packed": "_pad_packed_sequence",
-    "forget": "squeeze_ unsqueeze_ transpose_ t_ swapaxes_ swapdims_ resize_ set_",
+    "forget_axes": "squeeze_ unsqueeze_ transpose_ t_ swapaxes_ swapdims_ resize_ set_",
 }
 _GETTERS = {"mT": "layout", "T": "layout", "mH": "layout", "H": "layout", "data": "carry"}
 
 BY_NAME: dict[str, str] = {
     **dict.fromkeys(_NOTHING.split(), "nothing"),
-    **{name: kind for kind, names in _KINDS.items() for name in names.split()},
+    **{name: rule for rule, names in _RULES.items() for name in names.split()},
     **dict.fromkeys(LAYOUTS, "layout"),
 }
 
-Decision = tuple[str, str]  # the rule, and the function's name
-_decided: dict[Any, Decision] = {}
+Rule = tuple[str, str]  # the name of the rule, and the name of the function
+_cached: dict[Any, Rule] = {}
 
 
-def rule_of(function: Any) -> Decision:
-    """What a function does to what is known of its operands, and its name."""
-    found = _decided.get(function)
-    if found is None:
-        found = _decide(function)
-        if _is_torch_s(function):  # others may come and go
-            _decided[function] = found
-    return found
+def rule_of(function: Any) -> Rule:
+    """The rule of a function, and its name; runs at every call, so results are cached."""
+    rule = _cached.get(function)
+    if rule is None:
+        rule = _find_rule(function)
+        if _belongs_to_torch(function):  # a caller's functions may be freed, so they are not held
+            _cached[function] = rule
+    return rule
 
 
-def _decide(function: Any) -> Decision:
+def _find_rule(function: Any) -> Rule:
+    """`rule_of` without the cache."""
     name = str(getattr(function, "__name__", ""))
     owner = getattr(function, "__self__", None)
     if name in ("__get__", "__set__", "__delete__"):
         name = str(getattr(owner, "__name__", ""))
         return _GETTERS.get(name, "nothing"), name
-    if not _is_torch_s(function):
+    if not _belongs_to_torch(function):
         return "other", name
     if namespace(function) not in (None, "aten", "prims", "prim"):
         return "opaque", f"{namespace(function)}::{name}"
@@ -98,11 +103,11 @@ def _decide(function: Any) -> Decision:
 
 
 def namespace(function: Any) -> str | None:
-    """Of torch.ops that an operation is in; None for torch's plain functions."""
+    """The namespace of torch.ops that holds an operation; None for torch's plain functions."""
     module = str(getattr(function, "__module__", None) or "")
     return module.removeprefix("torch._ops.") if module.startswith("torch._ops.") else None
 
 
-def _is_torch_s(function: Any) -> bool:
+def _belongs_to_torch(function: Any) -> bool:
     module = getattr(function, "__module__", None)
     return module is None or str(module).partition(".")[0] == "torch"

@@ -1,4 +1,7 @@
-"""How scores become weights: softmax on any axis, exponents over their sum, and what meets them."""
+"""Follows scores to weights: softmax on any axis, exp(s) / exp(s).sum(), exp(s - logsumexp(s)).
+
+Also decides the origin of two tensors that are combined elementwise, where one may be weights.
+"""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -7,51 +10,51 @@ from typing import Any
 from torch import Tensor
 
 from regard.tracing.dataflow.origins import (
-    Exponents,
-    Logarithms,
-    Mark,
-    Mixing,
-    Pair,
-    Side,
-    Total,
-    Weighing,
-    changed,
-    plain,
+    Exponentials,
+    LogWeights,
+    ManualWeights,
+    Origin,
+    SoftmaxDenominator,
+    StreamPair,
+    StreamSide,
+    WeightedValues,
+    changed_weights,
+    stream_origin,
 )
 
 TIMES = {"mul", "mul_", "multiply", "__mul__", "__rmul__", "__imul__"}
-OVER = {"div", "div_", "divide", "true_divide", "true_divide_", "__truediv__", "__itruediv__"}
 MINUS = {"sub", "sub_", "subtract", "__sub__", "__isub__"}
 
 
-def weighed(mark: Mark, scores: Tensor, axis: int, weights: Tensor) -> Mark:
-    """The mark of weights that were normalised over an axis.
+def softmax_origin(origin: Origin, scores: Tensor, axis: int, weights: Tensor) -> Origin:
+    """The origin of scores that were normalised over an axis.
 
-    They are over keys if it is the axis of somebody's tokens; else it is one of features, unless
-    the tokens of a product were rearranged.
+    The weights are over keys if it is the axis of some stream's tokens. Otherwise it is an axis of
+    features, unless the scores are a product whose tokens were rearranged.
     """
-    pair = ordered(mark.met, axis)
-    rearranged = pair is None and mark.met.is_product and mark.met.is_lost
+    pair = order_pair(origin.pair_or_self, axis)
+    rearranged = pair is None and origin.pair_or_self.is_product and origin.pair_or_self.is_lost
     if pair is None:
-        pair = Pair(mark.alone().side, Side(None, axis, "features"))
-    rearranged = rearranged or _is_torn(pair, weights)
-    # detached, so that the mark on the weights does not hold the weights themselves
-    step = Weighing(weights.detach(), scores.detach(), pair, rearranged)
-    return Mark(pair.left.stream, pair.left.axis, pair.left.form, pair, step)
+        pair = StreamPair(origin.without_pair().side, StreamSide(None, axis, "features"))
+    rearranged = rearranged or _is_rearranged(pair, weights)
+    # detached, so that the origin on the weights does not keep the weights themselves alive
+    stage = ManualWeights(weights.detach(), scores.detach(), pair, rearranged)
+    return Origin(pair.left.stream, pair.left.axis, pair.left.layout, pair, stage)
 
 
-def ordered(pair: Pair, axis: int) -> Pair | None:
-    """Queries and keys, by the axis that is normalised; None if it is nobody's tokens'."""
-    for each in (pair, pair.turned):
-        keys = each.right
-        learned = keys.form == "constant" and each.left.form != "constant"
+def order_pair(pair: StreamPair, axis: int) -> StreamPair | None:
+    """The pair with keys at the right: the side on the normalised axis; None if neither is."""
+    for ordered in (pair, pair.swapped):
+        keys = ordered.right
+        # learned queries lie on an axis too, but weights over them are no attention over tokens
+        learned = keys.layout == "constant" and ordered.left.layout != "constant"
         if keys.axis == axis and not learned:
-            return each
+            return ordered
     return None
 
 
-def _is_torn(pair: Pair, weights: Tensor) -> bool:
-    """Whether one stream met itself with tokens rearranged, otherwise than in windows of both."""
+def _is_rearranged(pair: StreamPair, weights: Tensor) -> bool:
+    """True if a stream met itself with rearranged tokens, other than in windows of both sides."""
     left, right = pair.left, pair.right
     if not pair.is_product or left.stream is None or left.stream != right.stream:
         return False
@@ -62,99 +65,113 @@ def _is_torn(pair: Pair, weights: Tensor) -> bool:
     return weights.shape[left.axis] != weights.shape[right.axis]
 
 
-def meet(first: Mark, second: Mark) -> Mark:
-    """The mark of two together: the first stream's, and that they met where they are two."""
-    if first is second or second.form == "constant":
+def combined_origin(first: Origin, second: Origin) -> Origin:
+    """The origin of two tensors together: the first stream's, with a pair if they are two."""
+    if first is second or second.layout == "constant":
         return first
-    if first.form == "constant":
+    if first.layout == "constant":
         return second
     if first.pair is not None or second.pair is not None:
-        return _closer(first, second)
+        return _closer_to_weights(first, second)
     if second.stream is None:
         return first
     if first.stream is None:
         return second
     if first.stream == second.stream and (first.axis == second.axis or not second.side.axis):
         return first
-    # one vector of a stream is spread over the tokens of another
-    whose = second if first.form == "state" and second.axis else first
-    if first.stream == second.stream and not first.axis and first.form != "state":
+    # one vector of a stream is broadcast over the tokens of another
+    owner = second if first.layout == "state" and second.axis else first
+    if first.stream == second.stream and not first.axis and first.layout != "state":
         return second
-    return Mark(whose.stream, whose.axis, whose.form, Pair(first.side, second.side))
+    pair = StreamPair(first.side, second.side)
+    return Origin(owner.stream, owner.axis, owner.layout, pair)
 
 
-def meet_all(marks: Iterable[Mark]) -> Mark | None:
-    """The mark of several together."""
-    found: Mark | None = None
-    for mark in marks:
-        found = mark if found is None else meet(found, mark)
-    return found
+def combine_all(origins: Iterable[Origin]) -> Origin | None:
+    """The origin of several tensors together; None if there are none."""
+    combined: Origin | None = None
+    for origin in origins:
+        combined = origin if combined is None else combined_origin(combined, origin)
+    return combined
 
 
-def _closer(first: Mark, second: Mark) -> Mark:
-    """Of two, of which at least one has met another, the one that is closer to being weights."""
+def _closer_to_weights(first: Origin, second: Origin) -> Origin:
+    """Of two origins, at least one of them with a pair, the one that is further on to weights."""
 
-    def nearness(mark: Mark) -> tuple[bool, bool, bool]:
-        pair = mark.pair
-        met = pair is not None
-        return mark.step is not None, met and pair.is_product and not pair.is_lost, met  # type: ignore[union-attr]
+    def progress(origin: Origin) -> tuple[bool, bool, bool]:
+        pair = origin.pair
+        paired = pair is not None
+        is_scores = paired and pair.is_product and not pair.is_lost  # type: ignore[union-attr]
+        return origin.stage is not None, is_scores, paired
 
-    if nearness(second) <= nearness(first):
+    if progress(second) <= progress(first):
         return first
-    if second.step is None and first.axis and not second.pair.is_product:  # type: ignore[union-attr]
+    if second.stage is None and first.axis and not second.pair.is_product:  # type: ignore[union-attr]
         return replace(first, pair=second.pair)
     return second
 
 
-def combine(name: str, sides: tuple[Any, Any], marks: tuple[Mark, Mark], result: Tensor) -> Mark:
-    """The mark of two tensors taken together number by number."""
-    first, second = marks
-    for one, other, side in ((first, second, sides[0]), (second, first, sides[1])):
-        if isinstance(one.step, Weighing):
-            expanded = name in TIMES and result.shape != side.shape
-            if expanded and other.stream is not None and other.step is None:
-                return Mark(one.stream, one.axis, one.form, one.pair, Mixing(one.step, other))
-            return changed(one, result)
-        if isinstance(one.step, Exponents) and isinstance(other.step, Total):
-            return _divided(one, one.step, other.step, result)
-    if name in MINUS and isinstance(second.step, Total) and second.step.exponents is None:
-        step = Logarithms(sides[0].detach(), second.step.axis)
-        return Mark(first.stream, first.axis, first.form, first.met, step)
-    return meet(first, second)
+def elementwise_origin(
+    name: str, operands: tuple[Any, Any], origins: tuple[Origin, Origin], result: Tensor
+) -> Origin:
+    """The origin of two tensors combined number by number, by the function of this name."""
+    first, second = origins
+    for own, other, operand in (
+        (first, second, operands[0]),
+        (second, first, operands[1]),
+    ):
+        if isinstance(own.stage, ManualWeights):
+            broadcast = name in TIMES and result.shape != operand.shape
+            if broadcast and other.stream is not None and other.stage is None:
+                weighted = WeightedValues(own.stage, other)
+                return Origin(own.stream, own.axis, own.layout, own.pair, weighted)
+            return changed_weights(own, result)
+        if isinstance(own.stage, Exponentials) and isinstance(other.stage, SoftmaxDenominator):
+            return _divided_origin(own, own.stage, other.stage, result)
+    stage = second.stage
+    if name in MINUS and isinstance(stage, SoftmaxDenominator) and stage.exponentials is None:
+        log_weights = LogWeights(operands[0].detach(), stage.axis)
+        return Origin(first.stream, first.axis, first.layout, first.pair_or_self, log_weights)
+    return combined_origin(first, second)
 
 
-def _divided(mark: Mark, exponents: Exponents, total: Total, result: Tensor) -> Mark:
-    """Exponents over their own sum are weights; over another's they stay what they are."""
-    pair = ordered(mark.met, total.axis)
-    if pair is None or total.exponents is not exponents:
-        return mark
-    step = Weighing(result.detach(), exponents.scores, pair, _is_torn(pair, result), True)
-    return Mark(pair.left.stream, pair.left.axis, pair.left.form, pair, step)
+def _divided_origin(
+    origin: Origin, exponentials: Exponentials, denominator: SoftmaxDenominator, result: Tensor
+) -> Origin:
+    """Exponentials over their own sum are weights; over another sum they stay what they are."""
+    pair = order_pair(origin.pair_or_self, denominator.axis)
+    if pair is None or denominator.exponentials is not exponentials:
+        return origin
+    rearranged = _is_rearranged(pair, result)
+    stage = ManualWeights(result.detach(), exponentials.scores, pair, rearranged, True)
+    return Origin(pair.left.stream, pair.left.axis, pair.left.layout, pair, stage)
 
 
-def exponential(mark: Mark, scores: Tensor, result: Tensor) -> Mark:
-    """The mark of exp(scores); of logarithms of weights, that of weights."""
-    if isinstance(mark.step, Logarithms):
-        return weighed(replace(mark, step=None), mark.step.scores, mark.step.axis, result)
-    if mark.step is not None or not (mark.axis or mark.pair):
-        return mark
-    return Mark(mark.stream, mark.axis, mark.form, mark.met, Exponents(scores.detach()))
+def exp_origin(origin: Origin, scores: Tensor, result: Tensor) -> Origin:
+    """The origin of exp(scores); of logarithms of weights, that of weights."""
+    stage = origin.stage
+    if isinstance(stage, LogWeights):
+        return softmax_origin(replace(origin, stage=None), stage.scores, stage.axis, result)
+    if stage is not None or not (origin.axis or origin.pair):
+        return origin
+    exponentials = Exponentials(scores.detach())
+    return Origin(origin.stream, origin.axis, origin.layout, origin.pair_or_self, exponentials)
 
 
-def logarithm(mark: Mark, scores: Tensor, axis: int) -> Mark:
-    """The mark of log(softmax(scores))."""
-    step = Logarithms(scores.detach(), axis)
-    return Mark(mark.stream, mark.axis, mark.form, mark.met, step)
+def log_softmax_origin(origin: Origin, scores: Tensor, axis: int) -> Origin:
+    """The origin of log(softmax(scores))."""
+    stage = LogWeights(scores.detach(), axis)
+    return Origin(origin.stream, origin.axis, origin.layout, origin.pair_or_self, stage)
 
 
-def summed(name: str, mark: Mark, axes: tuple[int, ...]) -> Mark | None:
-    """The mark of a sum that normalises; None if it is any other."""
-    step = mark.step
-    if len(axes) != 1 or ordered(mark.met, axes[0]) is None:
+def denominator_origin(name: str, origin: Origin, axes: tuple[int, ...]) -> Origin | None:
+    """The origin of a sum over keys that may normalise a softmax; None for any other sum."""
+    stage = origin.stage
+    if len(axes) != 1 or order_pair(origin.pair_or_self, axes[0]) is None:
         return None
-    alone = plain(mark.stream)
-    if name == "sum" and isinstance(step, Exponents):
-        return Mark(alone.stream, None, mark.form, None, Total(axes[0], step))
-    if name == "logsumexp" and step is None:
-        return Mark(alone.stream, None, mark.form, None, Total(axes[0]))
+    stream = stream_origin(origin.stream).stream
+    if name == "sum" and isinstance(stage, Exponentials):
+        return Origin(stream, None, origin.layout, None, SoftmaxDenominator(axes[0], stage))
+    if name == "logsumexp" and stage is None:
+        return Origin(stream, None, origin.layout, None, SoftmaxDenominator(axes[0]))
     return None

@@ -1,4 +1,4 @@
-"""What follows the data: marks passed on after every function, attention by hand recognised."""
+"""Follows every tensor of a run, and reports attention that was written by hand."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -8,58 +8,67 @@ from torch import Tensor, nn
 from torch.jit import ScriptModule
 
 from regard.kernels.observe.taps import Tapped
-from regard.tracing.assembly.decoding_runs import comparable
-from regard.tracing.dataflow import origins as flow
 from regard.tracing.dataflow.checkpoint_recompute import is_backward
 from regard.tracing.dataflow.gaps import REARRANGED, Gaps, opaque_reason, scripted_reason
-from regard.tracing.dataflow.multiplying import mixes, multiplied
 from regard.tracing.dataflow.origins import (
     UNKNOWN,
-    Mark,
-    Mixing,
-    Pair,
-    Weighing,
-    mark_of,
-    plain,
-    put,
-    tensors,
+    ManualWeights,
+    Origin,
+    StreamNames,
+    StreamPair,
+    WeightedValues,
+    begin_tracking,
+    end_tracking,
+    forget_freed_tensors,
+    origin_of,
+    set_origin,
+    stream_origin,
+    tensors_in,
 )
-from regard.tracing.dataflow.products import Product, product_of
+from regard.tracing.dataflow.products import (
+    Product,
+    product_of,
+    product_origin,
+    weights_meet_values,
+)
 from regard.tracing.dataflow.propagation import (
-    PASSING,
+    PROPAGATION,
     Args,
     Kwargs,
     linear,
     other,
-    put_all,
+    pool,
     reduce,
     reduced_axes,
+    set_all,
 )
-from regard.tracing.dataflow.propagation import pool as pool_marks
-from regard.tracing.dataflow.rearrangement import ARRANGING, recur
-from regard.tracing.dataflow.rule_table import Decision
-from regard.tracing.recording.manual_softmax import by_hand
-from regard.tracing.recording.record import CallRecord
-from regard.tracing.sites import Given, Sites
+from regard.tracing.dataflow.rearrangement import REARRANGEMENT, recur
+from regard.tracing.dataflow.rule_table import Rule
+from regard.tracing.sites import ModelInputs, Sites
 from regard.types import Gap
 
+ValuesOnAxis = tuple[Tensor, int]  # the values of a product, and the axis of their keys
+Report = Callable[[ManualWeights, ValuesOnAxis | None], None]
 
-class Follower:
-    """Follows every tensor of a run; hands on what was written by hand, and names gaps.
 
-    `grids` are the rows and columns of the patches with which a picture's stream began.
+class OriginTracker:
+    """Writes origins on the results of torch functions, reports manual attention, names gaps.
+
+    `report` gets the weights of each hand-written call, with its values where they were a factor
+    of one product. `grids` are the rows and columns of the patches with which a picture's stream
+    began.
     """
 
-    def __init__(self, sites: Sites, keep: Callable[[CallRecord], None]) -> None:
-        self.sites, self._keep = sites, keep
+    def __init__(self, sites: Sites, report: Report) -> None:
+        self.sites, self._report = sites, report
         self._gaps = Gaps()
         self.grids: dict[str, tuple[int, int]] = {}
-        self._last: Weighing | None = None
-        self._values: tuple[Tensor, int] | None = None  # of the product that is looked at
-        self._nameless = set[str]()  # sites that were first asked by a state of the keys' stream
+        self._last_reported: ManualWeights | None = None
+        # sites whose queries were first seen as a state of the keys' own stream
+        self._unnamed_queries = set[str]()
         self._rules = (
-            PASSING
-            | ARRANGING
+            PROPAGATION
+            | REARRANGEMENT
             | {
                 "embed": self._embed,
                 "conv": self._conv,
@@ -71,195 +80,213 @@ class Follower:
                 "opaque": self._opaque,
             }
         )
-        sites.begun.append(self._given)
-        sites.scripted.append(self._scripted)
-        sites.closed.append(flow.end)
-        flow.begin()
+        sites.on_begin.append(self._begin)
+        sites.on_script.append(self._note_script)
+        sites.on_close.append(end_tracking)
+        begin_tracking()
 
     @property
     def gaps(self) -> list[Gap]:
-        """What attends and cannot be mapped."""
+        """The sites that attend and cannot be mapped, with reasons."""
         return self._gaps.found
 
-    def follow(self, decision: Decision, args: Args, kwargs: Kwargs, result: Any) -> None:
-        """Pass marks on, and note attention that was written by hand."""
-        self._rules[decision[0]](decision[1], args, kwargs, result)
+    def follow(self, rule: Rule, args: Args, kwargs: Kwargs, result: Any) -> None:
+        """Write origins on the result of a function, by its rule."""
+        self._rules[rule[0]](rule[1], args, kwargs, result)
 
-    def _given(self, inputs: Given) -> None:
-        """What a model is given are streams, if it is numbers; those embedded begin later."""
-        flow.tidy()
-        for name, each in inputs.items():
-            if each.dtype.is_floating_point and each.dim() > 2 and mark_of(each) is UNKNOWN:
-                put(each, plain(name, -2 if each.dim() == 3 else None, "given"))
+    def _begin(self, inputs: ModelInputs) -> None:
+        """Begin a stream with each floating-point input; ids begin theirs when embedded."""
+        forget_freed_tensors()
+        for name, tensor in inputs.items():
+            is_new = origin_of(tensor) is UNKNOWN
+            if tensor.dtype.is_floating_point and tensor.dim() > 2 and is_new:
+                axis = -2 if tensor.dim() == 3 else None
+                set_origin(tensor, stream_origin(name, axis, "input"))
 
     def _embed(self, name: str, args: Args, kwargs: Kwargs, result: Tensor) -> None:
+        """Begin the stream of the module that embeds; one id for each example is a state."""
         ids = args[0] if args else kwargs["input"]
-        one = ids.dim() == 0 or (ids.dim() == 1 and len(ids) == self.sites.batch)
+        single = ids.dim() == 0 or (ids.dim() == 1 and len(ids) == self.sites.batch)
         stream = self.sites.caller
-        put(result, plain(stream, None, "state") if one else plain(stream, -2))
+        set_origin(
+            result, stream_origin(stream, None, "state") if single else stream_origin(stream, -2)
+        )
 
     def _conv(self, name: str, args: Args, kwargs: Kwargs, result: Tensor) -> None:
-        mark = mark_of(args[0])
-        if mark.pair is not None:
-            pool_marks(name, args, kwargs, result)
+        """Begin the stream of a picture or a sound, or keep the one that the input has."""
+        origin = origin_of(args[0])
+        if origin.pair is not None:
+            pool(name, args, kwargs, result)
             return
-        begins = mark.stream is None or mark.form == "given"
-        stream = self.sites.caller if begins else mark.stream
-        form = "picture" if begins or mark.form == "picture" else "grid"
+        begins = origin.stream is None or origin.layout == "input"
+        stream = self.sites.caller if begins else origin.stream
         if name == "conv1d":
-            put(result, plain(stream, -1))
+            set_origin(result, stream_origin(stream, -1))
         elif name == "conv2d":
-            put(result, plain(stream, -1, form))
-            self._gridded(mark_of(result), result)
+            is_picture = begins or origin.layout == "picture"
+            set_origin(result, stream_origin(stream, -1, "picture" if is_picture else "grid"))
+            self._note_grid(origin_of(result), result)
         else:
-            put(result, plain(stream))
+            set_origin(result, stream_origin(stream))
 
     def _pool(self, name: str, args: Args, kwargs: Kwargs, result: Any) -> None:
-        pool_marks(name, args, kwargs, result)
+        """Pool, and note the new size of a picture's grid."""
+        pool(name, args, kwargs, result)
         if isinstance(result, Tensor) and result.dim() > 2:
-            self._gridded(mark_of(result), result)
+            self._note_grid(origin_of(result), result)
 
-    def _gridded(self, mark: Mark, result: Tensor) -> None:
-        if mark.form == "picture" and mark.stream is not None:
-            self.grids[mark.stream] = (result.shape[-2], result.shape[-1])
+    def _note_grid(self, origin: Origin, result: Tensor) -> None:
+        if origin.layout == "picture" and origin.stream is not None:
+            self.grids[origin.stream] = (result.shape[-2], result.shape[-1])
 
     def _linear(self, name: str, args: Args, kwargs: Kwargs, result: Tensor) -> None:
+        """F.linear with parameters is a linear map; with a tensor of a stream, a product."""
         weight = args[1] if len(args) > 1 else None
-        # the exact type first: whether something is a parameter is slow to ask
-        if type(weight) is nn.Parameter or mark_of(weight).stream is None:
+        # the exact type first, because isinstance(weight, Parameter) is slow
+        if type(weight) is nn.Parameter or origin_of(weight).stream is None:
             linear(name, args, kwargs, result)
         else:
             self._product(name, args, kwargs, result)
 
     def _recur(self, name: str, args: Args, kwargs: Kwargs, result: Any) -> None:
+        """A recurrent network; where tokens come before examples, it says what the batch is."""
         recur(name, args, kwargs, result)
-        first = mark_of(result[0]) if isinstance(result, tuple) else UNKNOWN
-        if first.axis == -3 and len(args[0]) == self.sites.batch:  # it was given tokens first
+        first = origin_of(result[0]) if isinstance(result, tuple) else UNKNOWN
+        if first.axis == -3 and len(args[0]) == self.sites.batch:
             self.sites.batch = args[0].shape[1]
 
     def _product(self, name: str, args: Args, kwargs: Kwargs, result: Tensor) -> None:
-        found = product_of(name, (*args, *kwargs.values()))
-        if found is None:
+        """A product: weights times values if one factor is weights, else scores or a map."""
+        product = product_of(name, (*args, *kwargs.values()))
+        if product is None:
             other(name, args, kwargs, result)
             return
-        mark = self._mixed(found) or multiplied(found)
-        if mark is not UNKNOWN:
-            put(result, mark)
+        origin = self._context_origin(product) or product_origin(product)
+        if origin is not UNKNOWN:
+            set_origin(result, origin)
 
-    def _mixed(self, product: Product) -> Mark | None:
-        """The context, where a product is of weights and values; None if it is any other."""
+    def _context_origin(self, product: Product) -> Origin | None:
+        """The origin of the context if a product is of weights and values; None otherwise."""
         for operand, values, own, theirs in product.both_ways:
-            mark = mark_of(operand)
-            if isinstance(mark.step, Weighing) and len(own.summed) == 1:
+            origin = origin_of(operand)
+            if isinstance(origin.stage, ManualWeights) and len(own.summed) == 1:
                 summed = (own.summed[0], theirs.summed[0])
-                self._values = (values, summed[1])
-                found = self._note(mark, mark_of(values), summed)
+                found = self._meet_values(origin, origin_of(values), summed, values)
                 if found is not None:
-                    return found.moved(own.moved)
+                    return found.move_axes(own.move)
         return None
 
     def _reduce(self, name: str, args: Args, kwargs: Kwargs, result: Any) -> None:
+        """A sum; of weights times values, written elementwise, it is the context."""
         source = args[0] if args else kwargs.get("input")
-        mark = mark_of(source)
-        if name == "sum" and isinstance(mark.step, Mixing) and isinstance(source, Tensor):
+        origin = origin_of(source)
+        stage = origin.stage
+        if name == "sum" and isinstance(stage, WeightedValues) and isinstance(source, Tensor):
             axes, _ = reduced_axes(source, args, kwargs)
-            weights = Mark(mark.stream, mark.axis, mark.form, mark.pair, mark.step.weighing)
+            weights = Origin(origin.stream, origin.axis, origin.layout, origin.pair, stage.weights)
             if len(axes) == 1:
-                self._note(weights, mark.step.values, (axes[0], axes[0]))
+                self._meet_values(weights, stage.values, (axes[0], axes[0]))
         reduce(name, args, kwargs, result)
 
-    def _note(self, mark: Mark, values: Mark, summed: tuple[int, int]) -> Mark | None:
-        """Keep the call of weights that mix values over an axis of each; None if they do not."""
-        weighing = mark.step
-        assert isinstance(weighing, Weighing)
-        assert mark.pair is not None
-        if weighing.is_rearranged:
-            if values.form != "constant":
-                self._gaps.note(self.sites.here, REARRANGED)
-            return plain(mark.pair.left.stream)
-        turns = mark.pair.is_product and mark.pair.left.axis == summed[0]
-        pair = mark.pair.turned if turns else mark.pair
-        if not mixes(pair, values, summed):
+    def _meet_values(
+        self,
+        origin: Origin,
+        values_origin: Origin,
+        summed: tuple[int, int],
+        values: Tensor | None = None,
+    ) -> Origin | None:
+        """Report weights that meet their values, and return the origin of the context.
+
+        None if the two are not weights and values, summed over an axis of each.
+        """
+        weights = origin.stage
+        assert isinstance(weights, ManualWeights)
+        assert origin.pair is not None
+        if weights.is_rearranged:
+            if values_origin.layout != "constant":
+                self._gaps.add(self.sites.here, REARRANGED)
+            return stream_origin(origin.pair.left.stream)
+        # a product of two streams may have been normalised over either of them
+        swaps = origin.pair.is_product and origin.pair.left.axis == summed[0]
+        pair = origin.pair.swapped if swaps else origin.pair
+        if not weights_meet_values(pair, values_origin, summed):
             return None
-        if weighing is not self._last and not is_backward():
-            self._last = weighing
-            turned = replace(weighing, pair=weighing.pair.turned) if turns else weighing
-            self._hand_on(turned)
+        if weights is not self._last_reported and not is_backward():
+            self._last_reported = weights
+            ordered = replace(weights, pair=weights.pair.swapped) if swaps else weights
+            self._report(ordered, None if values is None else (values, summed[1]))
         left = pair.left
-        if left.stream is None and left.form == "constant":
-            return plain(_learned(self.sites.here), left.axis)
-        return plain(left.stream, left.axis, left.form)
+        if left.stream is None and left.layout == "constant":
+            return stream_origin(_learned_stream(self.sites.here), left.axis)
+        return stream_origin(left.stream, left.axis, left.layout)
 
-    def _hand_on(self, weighing: Weighing) -> None:
-        seen = by_hand(self.sites, weighing)
-        if self._values is not None:
-            seen, self._values = comparable(seen, *self._values), None
-        streams = self._streams(seen.site, weighing.pair, seen.sizes[2:])
-        self._keep(replace(seen, queries=streams[0], keys=streams[1]))
+    def stream_names(self, site: str, pair: StreamPair, sizes: tuple[int, int]) -> StreamNames:
+        """The streams of the queries and keys of a call; `sizes` are their numbers.
 
-    def _streams(
-        self, site: str, pair: Pair, sizes: tuple[int, int]
-    ) -> tuple[str | None, str | None]:
-        """Of queries and keys.
-
-        A state of the keys' stream is no token of it, what is pooled is another stream, and a
-        learned query begins one.
+        A state of the keys' stream is no token of it, pooled tokens are another stream, and
+        learned queries begin one.
         """
         left, right = pair.left, pair.right
         queries, keys = left.stream, right.stream
-        if left.form == "state" and (queries == keys or site in self._nameless):
-            self._nameless.add(site)
+        if left.layout == "state" and (queries == keys or site in self._unnamed_queries):
+            self._unnamed_queries.add(site)
             return None, keys
         if queries is not None and queries == keys and sizes[1] < sizes[0]:
             return queries, f"{keys} pooled"
-        if left.form == "constant" and queries is None and keys is not None:
-            return _learned(site), keys
+        if left.layout == "constant" and queries is None and keys is not None:
+            return _learned_stream(site), keys
         return queries, keys
 
-    def named(self, tapped: Tapped, operands: Args) -> Tapped:
-        """A call of a tapped function, its query and key marked as the function's operands are."""
+    def name_streams(self, tapped: Tapped, operands: Args) -> Tapped:
+        """A call of a tapped function, with the streams of its operands on its query and key."""
         query, key = (
-            mark if (mark := mark_of(side)).stream is not None else _mark_behind(side, operands)
+            origin
+            if (origin := origin_of(side)).stream is not None
+            else _origin_behind(side, operands)
             for side in (tapped.query, tapped.key)
         )
         sizes = (tapped.query.shape[2], tapped.key.shape[2])
         streams = (query.stream, key.stream)
-        if query.form in ("state", "constant") or (
+        if query.layout in ("state", "constant") or (
             streams[0] == streams[1] and sizes[1] < sizes[0]
         ):
-            streams = self._streams(self.sites.here, Pair(query.side, key.side), sizes)
-        if streams == (mark_of(tapped.query).stream, mark_of(tapped.key).stream):
+            pair = StreamPair(query.side, key.side)
+            streams = self.stream_names(self.sites.here, pair, sizes)
+        if streams == (origin_of(tapped.query).stream, origin_of(tapped.key).stream):
             return tapped
+        # views, so that the origins of the model's own tensors stay
         sides = (tapped.query.view_as(tapped.query), tapped.key.view_as(tapped.key))
-        for each, stream in zip(sides, streams, strict=True):
-            put(each, plain(stream, -2))
+        for side, stream in zip(sides, streams, strict=True):
+            set_origin(side, stream_origin(stream, -2))
         return replace(tapped, query=sides[0], key=sides[1])
 
-    def attended(self, tapped: Tapped, result: Any) -> None:
-        """Mark what a tapped function gave: vectors of the queries' stream."""
-        put_all(result, plain(mark_of(tapped.query).stream, -2))
+    def follow_tapped(self, tapped: Tapped, result: Any) -> None:
+        """Write origins on the result of a tapped function: vectors of the queries' stream."""
+        set_all(result, stream_origin(origin_of(tapped.query).stream, -2))
 
     def _opaque(self, name: str, args: Args, kwargs: Kwargs, result: Any) -> None:
-        marks = [mark_of(each) for each in tensors((*args, *kwargs.values()))]
-        if sum(mark.stream is not None for mark in marks) > 1:
-            self._gaps.note(self.sites.here, opaque_reason(name))
+        """A custom operation: a gap if it combines two streams, because it may attend."""
+        origins = [origin_of(tensor) for tensor in tensors_in((*args, *kwargs.values()))]
+        if sum(origin.stream is not None for origin in origins) > 1:
+            self._gaps.add(self.sites.here, opaque_reason(name))
         other(name, args, kwargs, result)
 
-    def _scripted(self, site: str, module: ScriptModule, inputs: Args, output: Any) -> None:
+    def _note_script(self, site: str, module: ScriptModule, inputs: Args, output: Any) -> None:
+        """A scripted module has run: a gap if its graph attends."""
         reason = scripted_reason(module)
         if reason is not None:
-            self._gaps.note(site, reason)
+            self._gaps.add(site, reason)
         other("", inputs, {}, output)
 
 
-def _learned(site: str) -> str:
-    """The stream that begins with a query that is a parameter."""
+def _learned_stream(site: str) -> str:
+    """The name of the stream that begins with queries that are parameters."""
     return f"{site} query"
 
 
-def _mark_behind(side: Tensor, operands: Args) -> Mark:
-    """The mark of the operand of which a side is a view."""
-    for each in tensors(operands):
-        if each.data_ptr() == side.data_ptr() and mark_of(each) is not UNKNOWN:
-            return mark_of(each)
+def _origin_behind(side: Tensor, operands: Args) -> Origin:
+    """The origin of the operand of which a query or key is a view."""
+    for operand in tensors_in(operands):
+        if operand.data_ptr() == side.data_ptr() and origin_of(operand) is not UNKNOWN:
+            return origin_of(operand)
     return UNKNOWN

@@ -1,4 +1,4 @@
-"""Edits put to use: asked for each call, checked, and laid over its weights and its context."""
+"""Applies edits: asks a caller for the edit of each call, checks it, changes the named heads."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -16,38 +16,38 @@ from regard.tracing.recording.edits import (
     EditFunction,
     check_heads,
 )
-from regard.tracing.recording.options import Edited
+from regard.tracing.recording.record import EditedWeights
 
 Weights = Float[Tensor, "batch head query key"]
 Context = Float[Tensor, "batch head query value_dim"]
 
 
 @dataclass(frozen=True, eq=False)
-class Change:
-    """An edit that fits its call: which heads, and what with."""
+class HeadChange:
+    """An edit checked against its call: which heads change, and to which weights or context."""
 
     heads: list[int]
     weights: Weights | None
     context: Context | None
 
-    def without(self, heads: set[int]) -> "Change":
-        """The same for its other heads."""
+    def without(self, heads: set[int]) -> "HeadChange":
+        """The same change of its other heads."""
         if not heads & {*self.heads}:
             return self
         left = [place for place, head in enumerate(self.heads) if head not in heads]
-        parts = (None if each is None else each[:, left] for each in (self.weights, self.context))
-        return Change([self.heads[place] for place in left], *parts)
+        parts = (None if side is None else side[:, left] for side in (self.weights, self.context))
+        return HeadChange([self.heads[place] for place in left], *parts)
 
 
 class Editor:
-    """Asks a caller's functions about every call, in their order."""
+    """Asks a caller's edit functions about every call."""
 
     def __init__(self, edit: EditFunction | Sequence[EditFunction] | None) -> None:
         if edit is None:
             self.functions = list[EditFunction]()
         else:
             self.functions = list(edit) if isinstance(edit, Sequence) else [edit]
-        wrong = next((each for each in self.functions if not callable(each)), None)
+        wrong = next((function for function in self.functions if not callable(function)), None)
         if wrong is not None:
             raise InputError(
                 "watch expected edit to be a function of an AttentionCall, or several, got "
@@ -57,9 +57,9 @@ class Editor:
     def __bool__(self) -> bool:
         return bool(self.functions)
 
-    def changes(self, call: AttentionCall) -> list[Change]:
-        """What is to be changed in a call; of two that change a head the later one counts."""
-        found, taken = list[Change](), set[int]()
+    def changes(self, call: AttentionCall) -> list[HeadChange]:
+        """What is to be changed in a call; of two edits of one head the later function counts."""
+        changes, changed_heads = list[HeadChange](), set[int]()
         for function in reversed(self.functions):
             edit = function(call)
             if edit is None:
@@ -68,72 +68,73 @@ class Editor:
                 raise InputError(
                     f"expected an edit of {call.site!r} to be an Edit or None, got {edit!r}"
                 )
-            change = _fitted(call, edit).without(taken)
-            taken |= {*change.heads}
-            found += [change] if change.heads else []
-        return found
+            change = _check_edit(call, edit).without(changed_heads)
+            changed_heads |= {*change.heads}
+            changes += [change] if change.heads else []
+        return changes
 
-    def check(self, sites: Iterable[str]) -> None:
-        """Raise an InputError if the sites of an edit are not among those that were seen."""
-        for each in self.functions:
-            if isinstance(each, EditAtSites):
-                each.sites.check(sites)
+    def check_sites(self, sites: Iterable[str]) -> None:
+        """Raise an InputError if the sites of an edit are not among those that attended."""
+        for function in self.functions:
+            if isinstance(function, EditAtSites):
+                function.sites.check(sites)
 
 
-def _fitted(call: AttentionCall, edit: Edit) -> Change:
+def _check_edit(call: AttentionCall, edit: Edit) -> HeadChange:
+    """The change that an edit makes, broadcast to the sizes of the call."""
     heads = check_heads(call, edit.heads)
     batch, _, queries, keys = call.sizes
     lead = (batch, len(heads), queries)
     context = edit.context
     if edit.weights is not None:
-        return Change(heads, _broadcast(call, "weights", edit.weights, (*lead, keys)), None)
+        return HeadChange(heads, _broadcast(call, "weights", edit.weights, (*lead, keys)), None)
     assert context is not None
     last = context.shape[-1] if context.dim() else 1
     dim = last if call.value is None else call.value.shape[3]
-    return Change(heads, None, _broadcast(call, "context", context, (*lead, dim)))
+    return HeadChange(heads, None, _broadcast(call, "context", context, (*lead, dim)))
 
 
-def _broadcast(call: AttentionCall, name: str, given: Tensor, sizes: tuple[int, ...]) -> Tensor:
+def _broadcast(call: AttentionCall, name: str, tensor: Tensor, sizes: tuple[int, ...]) -> Tensor:
     try:
-        return given.expand(sizes)
+        return tensor.expand(sizes)
     except RuntimeError as error:
         last = "key" if name == "weights" else "value_dim"
         raise ShapeError(
             f"expected the {name} of an edit of {call.site!r} to broadcast to (batch head query "
-            f"{last}) = {sizes}, got {tuple(given.shape)}; the heads are those of the edit"
+            f"{last}) = {sizes}, got {tuple(tensor.shape)}; the heads are those of the edit"
         ) from error
 
 
-def used(weights: Weights, changes: Iterable[Change]) -> Weights:
-    """The weights with those of the changes in the places of their heads."""
-    for each in changes:
-        if each.weights is not None:
-            weights = _replaced(weights, each.heads, each.weights)
+def change_weights(weights: Weights, changes: Iterable[HeadChange]) -> Weights:
+    """The weights, with those of changed heads replaced."""
+    for change in changes:
+        if change.weights is not None:
+            weights = _replace_heads(weights, change.heads, change.weights)
     return weights
 
 
-def given(context: Context, value: Values, changes: Iterable[Change]) -> Context:
-    """The context with that of changed heads: given, or values mixed by changed weights."""
-    for each in changes:
-        found = each.context
-        if each.weights is not None:
+def change_context(context: Context, value: Values, changes: Iterable[HeadChange]) -> Context:
+    """The context, with that of changed heads replaced: given, or changed weights times values."""
+    for change in changes:
+        changed = change.context
+        if change.weights is not None:
             group = context.shape[1] // value.shape[1]
-            own = value[:, [head // group for head in each.heads]]
-            found = each.weights.to(own) @ own
-        assert found is not None
-        context = _replaced(context, each.heads, found)
+            own_values = value[:, [head // group for head in change.heads]]
+            changed = change.weights.to(own_values) @ own_values
+        assert changed is not None
+        context = _replace_heads(context, change.heads, changed)
     return context
 
 
-def noted(changes: Iterable[Change]) -> tuple[Edited, ...]:
-    """The weights that were changed, as the trace will show them."""
+def edited_weights(changes: Iterable[HeadChange]) -> tuple[EditedWeights, ...]:
+    """The changed weights, as the record keeps them for the trace."""
     return tuple(
-        Edited(tuple(each.heads), each.weights.detach())
-        for each in changes
-        if each.weights is not None
+        EditedWeights(tuple(change.heads), change.weights.detach())
+        for change in changes
+        if change.weights is not None
     )
 
 
-def _replaced(whole: Tensor, heads: list[int], part: Tensor) -> Tensor:
+def _replace_heads(whole: Tensor, heads: list[int], part: Tensor) -> Tensor:
     index = torch.tensor(heads, device=whole.device)
     return whole.index_copy(1, index, part.to(whole))

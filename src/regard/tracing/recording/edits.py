@@ -1,4 +1,4 @@
-"""Interventions: what a caller may put in the place of a call's weights or of its context."""
+"""Edits: what a caller may put in place of the weights or the context of an attention call."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,10 +18,10 @@ Patterns = str | Sequence[str]
 
 @dataclass(frozen=True, eq=False)
 class AttentionCall:
-    """One call of attention, as the model is about to make it.
+    """One attention call that is about to run, as an edit function sees it.
 
-    Attention written by hand has no query, key and scoring, and a value only where the layout of
-    its product tells which axis is which. `sizes` are batch, heads, queries, keys.
+    `sizes` are batch, heads, queries, keys. Hand-written attention has no query, key and scoring,
+    and a value only if the layout of its product shows which axis is which.
     """
 
     site: str
@@ -34,7 +34,7 @@ class AttentionCall:
     see: Callable[[], Bool[Tensor, "batch head query key"]]
 
     def weights(self) -> Weights:
-        """The call's own weights, dense, computed when asked; gradients flow through them."""
+        """The call's own weights, dense, computed on request; gradients flow through them."""
         return self.weigh()
 
     def seen(self) -> Bool[Tensor, "batch head query key"]:
@@ -44,11 +44,11 @@ class AttentionCall:
 
 @dataclass(frozen=True, eq=False)
 class Edit:
-    """What some heads (None: all) use in place of their own weights, or give as their context.
+    """New weights, or a new context, for some heads (None: all).
 
-    One of the two: `weights` broadcast to (batch, head, query, key), `context` to
+    Exactly one of the two: `weights` broadcast to (batch, head, query, key), `context` to
     (batch, head, query, value_dim), with as many heads as are named. Both are used as they are:
-    rows need not sum to one, and there is no dropout.
+    rows need not sum to one, and dropout is not applied.
 
     >>> import torch
     >>> from regard.tracing import Edit
@@ -62,9 +62,9 @@ class Edit:
 
     def __post_init__(self) -> None:
         if (self.weights is None) == (self.context is None):
-            came = "neither" if self.weights is None else "both"
+            passed = "neither" if self.weights is None else "both"
             raise InputError(
-                f"Edit expected either weights or a context, got {came}; return None from the "
+                f"Edit expected either weights or a context, got {passed}; return None from the "
                 "function to leave a call as it is"
             )
 
@@ -74,18 +74,18 @@ EditFunction = Callable[[AttentionCall], Edit | None]
 
 @dataclass(frozen=True, eq=False)
 class EditAtSites:
-    """An edit of every call at some sites, and of no other."""
+    """An edit function that edits the calls at some sites and leaves all others."""
 
     sites: SiteChoice
     make: Callable[[AttentionCall], Edit]
 
     def __call__(self, call: AttentionCall) -> Edit | None:
-        """The edit of a call at these sites."""
-        return self.make(call) if self.sites.fits(call.site) else None
+        """The edit of a call at these sites; None elsewhere."""
+        return self.make(call) if self.sites.includes(call.site) else None
 
 
 def knock_out(sites: Patterns, heads: Sequence[int] | None = None) -> EditAtSites:
-    """Heads that look nowhere: their weights are zero, and so is what they give.
+    """An edit that sets the weights of heads to zero, so that their contexts are zero too.
 
     >>> import torch, regard
     >>> from regard.tracing import knock_out
@@ -100,7 +100,7 @@ def knock_out(sites: Patterns, heads: Sequence[int] | None = None) -> EditAtSite
 
 
 def uniform(sites: Patterns, heads: Sequence[int] | None = None) -> EditAtSites:
-    """Heads that look at all keys alike that the mask lets them see."""
+    """An edit that spreads the weights of heads evenly over all keys that the mask shows."""
     return EditAtSites(SiteChoice.of(sites), partial(_uniform, heads))
 
 
@@ -111,26 +111,27 @@ def patch(
     weights: Float[Tensor, "..."] | None = None,
     context: Float[Tensor, "..."] | None = None,
 ) -> EditAtSites:
-    """Heads that use given weights, or give a given context, as from another run."""
+    """An edit that sets the weights or the context of heads, as to those of another run."""
     edit = Edit(heads, weights, context)
     return EditAtSites(SiteChoice.of(sites), lambda call: edit)
 
 
 def _uniform(heads: Sequence[int] | None, call: AttentionCall) -> Edit:
-    seen = call.seen() if heads is None else call.seen()[:, check_heads(call, heads)]
-    return Edit(heads, weights=seen / seen.sum(-1, keepdim=True).clamp_min(1))
+    visible = call.seen() if heads is None else call.seen()[:, check_heads(call, heads)]
+    return Edit(heads, weights=visible / visible.sum(-1, keepdim=True).clamp_min(1))
 
 
 def check_heads(call: AttentionCall, heads: Sequence[int] | None) -> list[int]:
-    """The heads that an edit names, all if it names none; an InputError for one that is not there.
+    """The heads of an edit, all if it names none; an InputError if the call does not have one.
 
-    The numbers are those of the query heads, each at most once.
+    Heads are query heads, each named at most once.
     """
     count = call.sizes[1]
-    found = list(range(count) if heads is None else heads)
-    if not found or len({*found}) < len(found) or not all(0 <= head < count for head in found):
+    chosen = list(range(count) if heads is None else heads)
+    repeated = len({*chosen}) < len(chosen)
+    if not chosen or repeated or not all(0 <= head < count for head in chosen):
         raise InputError(
             f"expected an edit of some of the heads 0 to {count - 1} of {call.site!r}, each once, "
-            f"got {found}"
+            f"got {chosen}"
         )
-    return found
+    return chosen

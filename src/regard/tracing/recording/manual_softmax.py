@@ -1,51 +1,54 @@
-"""Attention written by hand: what a softmax and a product made of it, with four axes."""
+"""Describes a hand-written softmax as one call: weights with four axes, mask and values."""
+
+from dataclasses import replace
 
 from torch import Tensor
 
 from regard.masks import Mask
-from regard.tracing.dataflow.origins import Pair, Weighing
+from regard.tracing.dataflow.origins import ManualWeights, StreamPair
 from regard.tracing.mask_reading.dense import HIDDEN_BELOW, describe_dense_mask
 from regard.tracing.recording.record import CallRecord
 from regard.tracing.sites import Sites
 
 
-def by_hand(sites: Sites, weighing: Weighing, used: Tensor | None = None) -> CallRecord:
-    """The call whose weights were used in a product with values.
+def describe_manual_call(sites: Sites, manual: ManualWeights) -> CallRecord:
+    """The record of a call whose weights were computed by hand.
 
-    A column that the softmax had and the product did not is a sink: the rows keep its share out.
+    A column that the softmax had and the product did not is a sink; what it took is missing from
+    the sums of the rows.
     """
-    weights = four_axes(weighing.weights, weighing.pair, sites.batch, sites.heads)
-    nothing = weights.new_empty(*weights.shape[:2], 0, 0)
+    weights = to_four_axes(manual.weights, manual.pair, sites.batch, sites.heads)
+    empty = weights.new_empty(*weights.shape[:2], 0, 0)
     return CallRecord(
         sites.here,
-        *weighing.streams,
-        nothing,
-        nothing,
+        *manual.streams,
+        empty,
+        empty,
         weights=weights,
-        mask=_mask(weighing, sites),
-        span=weights.shape[3],
-        parts=sites.parts(len(weights)),
+        mask=_read_mask(manual, sites),
+        key_count=weights.shape[3],
+        windows=sites.windows(len(weights)),
     )
 
 
-def _mask(weighing: Weighing, sites: Sites) -> Mask | None:
-    """The mask that was put on the scores, seen by its mark: numbers that hide a key.
+def _read_mask(manual: ManualWeights, sites: Sites) -> Mask | None:
+    """The mask on the scores, read from the numbers that hide a key.
 
-    Where weights were changed, the keys that were left nothing are hidden too.
+    Where weights were changed afterwards, keys whose weight is zero are hidden too.
     """
-    seen = weighing.weights != 0 if weighing.is_changed else None
-    if weighing.scores.shape == weighing.weights.shape:
-        before = weighing.scores > HIDDEN_BELOW
-        seen = before if seen is None else seen & before
-    if seen is None or bool(seen.all()):
+    visible = manual.weights != 0 if manual.is_changed else None
+    if manual.scores.shape == manual.weights.shape:
+        by_scores = manual.scores > HIDDEN_BELOW
+        visible = by_scores if visible is None else visible & by_scores
+    if visible is None or bool(visible.all()):
         return None
-    return describe_dense_mask(four_axes(seen, weighing.pair, sites.batch, sites.heads))
+    return describe_dense_mask(to_four_axes(visible, manual.pair, sites.batch, sites.heads))
 
 
-def four_axes(rows: Tensor, pair: Pair, batch: int, heads: int = 0) -> Tensor:
-    """(batch head query key), from weights whose axes are elsewhere, folded together, or missing.
+def to_four_axes(rows: Tensor, pair: StreamPair, batch: int, heads: int = 0) -> Tensor:
+    """Weights as (batch, head, query, key), wherever their axes are, folded together or missing.
 
-    Without an axis of queries there is one of them. Where the number of heads is known, they are
+    Without an axis of queries there is one query. If the number of heads is known, heads are
     folded into the batch.
     """
     query, key = pair.left.axis, pair.right.axis
@@ -61,7 +64,7 @@ def four_axes(rows: Tensor, pair: Pair, batch: int, heads: int = 0) -> Tensor:
     if rows.dim() == 3 and heads:
         return rows.reshape(-1, heads, *rows.shape[1:])
     if rows.dim() == 3:
-        # heads may be folded into the batch, or windows, of which tokens tell that they are parts
+        # the first axis may hold heads or windows beside examples; windows hold parts of the tokens
         folded = query and pair.left.whole and 0 < batch < len(rows) and len(rows) % batch == 0
         return rows.reshape(batch, -1, *rows.shape[1:]) if folded else rows[:, None]
     if rows.dim() > 4:
@@ -69,3 +72,18 @@ def four_axes(rows: Tensor, pair: Pair, batch: int, heads: int = 0) -> Tensor:
     if batch and rows.shape[0] % batch and rows.shape[1] == batch:
         return rows.transpose(0, 1)
     return rows
+
+
+def add_values_as_keys(record: CallRecord, values: Tensor, axis: int) -> CallRecord:
+    """The record with its values in place of keys, by which rows that move are recognised.
+
+    A hand-written call shows no keys. The keys of the values are on the axis; before it comes the
+    batch, perhaps with heads, on one axis or two.
+    """
+    batch, _, _, keys = record.sizes
+    rows = values.detach().movedim(axis, -2)
+    if rows.dim() not in (3, 4) or rows.shape[-2] != keys or len(rows) % batch:
+        return record
+    if rows.dim() == 3:
+        rows = rows.unflatten(0, (batch, -1))
+    return replace(record, key=rows) if len(rows) == batch else record

@@ -1,7 +1,7 @@
-"""One call of a function that attends: observed, edited, and what is kept of it."""
+"""Runs one call of a tapped function: described, observed by a kernel, edited, recorded."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -13,128 +13,203 @@ from regard.kernels.observe import Observation, ObserveOptions, Scoring, observe
 from regard.kernels.observe.full_weights import weigh
 from regard.kernels.observe.taps import Tapped
 from regard.masks import Area, Mask, everything
-from regard.tracing.dataflow.origins import tensors
-from regard.tracing.dataflow.output_projection import Outlet
-from regard.tracing.recording.editor import Change, given, noted, used
+from regard.tracing.dataflow.origins import StreamNames, tensors_in
+from regard.tracing.dataflow.output_projection import OutputProjection
+from regard.tracing.recording.editor import (
+    HeadChange,
+    change_context,
+    change_weights,
+    edited_weights,
+)
 from regard.tracing.recording.edits import AttentionCall
-from regard.tracing.recording.options import Kept, Landing
-from regard.tracing.recording.watch_options import WatchOptions
+from regard.tracing.recording.options import WatchOptions
+from regard.tracing.recording.record import CallRecord, GradientSlot
 
+# for calls that are edited but not recorded
 CONTEXT_ONLY = ObserveOptions(statistics=False, atlas=0)
 
 
-@dataclass(frozen=True, eq=False)
-class Turn:
-    """A call, with its scoring settled; `own` runs the function as the model would."""
-
-    site: str
-    tapped: Tapped
-    scoring: Scoring | None
-    own: Callable[[], Any]
-
-    @property
-    def call(self) -> AttentionCall:
-        """The call as an edit sees it."""
-        each = self.tapped
-        batch, heads, queries, _ = each.query.shape
-        sizes = (batch, heads, queries, each.key.shape[2])
-        mask, offset = each.mask, each.offset
-        if self.scoring is not None:
-            mask, offset = self.scoring.mask, self.scoring.offset
-        see = partial(seen_keys, mask, sizes, offset, each.query.device)
-        return AttentionCall(
-            self.site, sizes, each.query, each.key, each.value, self.scoring, self.weigh, see
-        )
-
-    def weigh(self) -> Tensor:
-        """The weights of the call, dense."""
-        if self.tapped.weights is not None:
-            return self.tapped.weights
-        assert self.scoring is not None
-        return weigh(self.tapped.query, self.tapped.key, self.scoring)
-
-    def run(
-        self, wishes: WatchOptions, changes: list[Change]
-    ) -> tuple[Any, Observation | None, Kept]:
-        """What the function gives, what was observed, and what is kept beside it."""
-        observed, context = self._observed(wishes, changes), None
-        if changes and self.tapped.dropout:
-            context = F.dropout(self.weigh(), self.tapped.dropout).to(self._values) @ self._values
-        elif self.tapped.weights is not None and not self.tapped.dropout:
-            context = self.tapped.weights @ self._values
-        elif observed is not None:
-            context = observed.context
-        if context is not None:
-            context = given(context, self.tapped.value, changes)
-        result = self.own() if context is None else self.tapped.finish(context)
-        return result, observed, self._kept(wishes, changes, context, result)
-
-    def _observed(self, wishes: WatchOptions, changes: list[Change]) -> Observation | None:
-        if self.scoring is None:
-            return None
-        own_runs = self.tapped.dropout > 0 or (wishes.beside and not changes)
-        what = wishes.what if wishes.choice.fits(self.site) else CONTEXT_ONLY
-        what = replace(what, context=not own_runs)
-        sides = (self.tapped.query, self.tapped.key, self.tapped.value)
-        return observe(*sides, keep=what, **vars(self.scoring))
-
-    @property
-    def _values(self) -> Tensor:
-        """The values, shared by groups of heads or not, with a head for each of the queries."""
-        value = self.tapped.value
-        groups = self.tapped.query.shape[1] // value.shape[1]
-        return value if groups == 1 else value.repeat_interleave(groups, dim=1)
-
-    def _kept(
-        self, wishes: WatchOptions, changes: list[Change], context: Tensor | None, result: Any
-    ) -> Kept:
-        keep, each = wishes.keep, self.tapped
-        landing = Landing() if keep.gradients else None
-        if landing is not None:
-            self._await(landing, context, result)
-        return Kept(
-            wishes.choice.heads(self.site),
-            keep.rounded(each.query).dtype == each.query.dtype,
-            each.value.detach() if keep.values else None,
-            landing,
-            noted(changes) if self.scoring is not None else (),
-            self._outlet(context, result) if keep.outputs else None,
-        )
-
-    def _outlet(self, context: Tensor | None, result: Any) -> Outlet | None:
-        """Where the context waits for the matrix that it goes into."""
-        first = next(iter(tensors([result])), None)
-        if context is None and first is not None:
-            context = self._before_finish(first.detach())
-        return None if context is None else Outlet(context.detach())
-
-    def _await(self, landing: Landing, context: Tensor | None, result: Any) -> None:
-        """Let the gradient of the context land, by way of the result where the function ran."""
-        if context is not None:
-            if context.requires_grad:
-                context.register_hook(landing.take)
-            return
-        first = next(iter(tensors([result])), None)
-        if first is not None and first.requires_grad:
-            first.register_hook(lambda gradient: landing.take(self._before_finish(gradient)))
-
-    def _before_finish(self, gradient: Tensor) -> Tensor:
-        """A gradient of what the function returns as one of its context."""
-        shape = (*self.tapped.query.shape[:3], self.tapped.value.shape[3])
-        with torch.enable_grad():
-            context = gradient.new_zeros(shape).requires_grad_()
-            result = next(iter(tensors([self.tapped.finish(context)])))
-        return torch.autograd.grad(result, context, gradient)[0]
-
-    def changed(self, changes: list[Change]) -> Tensor | None:
-        """The weights that were used, where they are all that is known of the call."""
-        weights = self.tapped.weights
-        return None if weights is None else used(weights, changes).detach()
+def describe_call(site: str, tapped: Tapped, streams: StreamNames, windows: int) -> CallRecord:
+    """The record of a call that is about to run: its description, and nothing observed yet."""
+    scoring = tapped.scoring
+    return CallRecord(
+        site,
+        *streams,
+        tapped.query,
+        tapped.key,
+        _place_queries(tapped, streams),
+        tapped.weights,
+        tapped.mask if scoring is None else scoring.mask,
+        tapped.key.shape[2],
+        windows,
+    )
 
 
-def seen_keys(
+def _place_queries(tapped: Tapped, streams: StreamNames) -> Scoring | None:
+    """The scoring, with the queries at the end of the keys if a cache holds earlier ones."""
+    scoring = tapped.scoring
+    queries, keys = tapped.query.shape[2], tapped.key.shape[2]
+    unmasked = scoring is not None and scoring.mask is None
+    if scoring is not None and unmasked and streams[0] == streams[1] and keys > queries:
+        return replace(scoring, offset=keys - queries)
+    return scoring
+
+
+def call_for_edit(record: CallRecord, tapped: Tapped) -> AttentionCall:
+    """The described call as an edit function sees it."""
+    mask, offset = tapped.mask, tapped.offset
+    if record.scoring is not None:
+        mask, offset = record.scoring.mask, record.scoring.offset
+    return AttentionCall(
+        record.site,
+        record.sizes,
+        tapped.query,
+        tapped.key,
+        tapped.value,
+        record.scoring,
+        partial(_full_weights, record, tapped),
+        partial(visible_keys, mask, record.sizes, offset, tapped.query.device),
+    )
+
+
+def visible_keys(
     mask: Mask | None, sizes: tuple[int, int, int, int], offset: int, device: torch.device
 ) -> Tensor:
-    """Which keys each query may see."""
+    """Which keys each query may see, as a dense mask."""
     area = Area(range(sizes[2]), range(sizes[3]), offset, device)
     return (mask or everything()).cut(area)
+
+
+def observe_call(
+    record: CallRecord,
+    tapped: Tapped,
+    run_original: Callable[[], Any],
+    options: WatchOptions,
+    changes: list[HeadChange],
+) -> tuple[Any, CallRecord]:
+    """Run a described call, and return its result and the record with what was observed.
+
+    The kernel computes context and statistics in one pass. The model's own function runs instead
+    where its result cannot be reproduced: with dropout, or when the caller asked for `beside`.
+    """
+    observation, context = _observe(record, tapped, options, changes), None
+    if changes and tapped.dropout:
+        weights = F.dropout(_full_weights(record, tapped), tapped.dropout)
+        values = _values_of_heads(tapped)
+        context = weights.to(values) @ values
+    elif tapped.weights is not None and not tapped.dropout:
+        context = tapped.weights @ _values_of_heads(tapped)
+    elif observation is not None:
+        context = observation.context
+    if context is not None:
+        context = change_context(context, tapped.value, changes)
+    result = run_original() if context is None else tapped.finish(context)
+    record = _add_observation(record, tapped, observation, options)
+    return result, _add_extras(record, tapped, options, changes, context, result)
+
+
+def _observe(
+    record: CallRecord, tapped: Tapped, options: WatchOptions, changes: list[HeadChange]
+) -> Observation | None:
+    """What the kernel measures of the call; None for a mechanism that only gives its weights."""
+    if record.scoring is None:
+        return None
+    original_runs = tapped.dropout > 0 or (options.beside and not changes)
+    wanted = options.observe if options.sites.includes(record.site) else CONTEXT_ONLY
+    wanted = replace(wanted, context=not original_runs)
+    sides = (tapped.query, tapped.key, tapped.value)
+    return observe(*sides, keep=wanted, **vars(record.scoring))
+
+
+def _full_weights(record: CallRecord, tapped: Tapped) -> Tensor:
+    """The weights of the call, dense."""
+    if tapped.weights is not None:
+        return tapped.weights
+    assert record.scoring is not None
+    return weigh(tapped.query, tapped.key, record.scoring)
+
+
+def _values_of_heads(tapped: Tapped) -> Tensor:
+    """The values with one head for each query head, repeated where groups share them."""
+    value = tapped.value
+    groups = tapped.query.shape[1] // value.shape[1]
+    return value if groups == 1 else value.repeat_interleave(groups, dim=1)
+
+
+def _add_observation(
+    record: CallRecord, tapped: Tapped, observation: Observation | None, options: WatchOptions
+) -> CallRecord:
+    """The record with the observation, and with queries and keys as they are kept."""
+    query = options.keep.round(tapped.query.detach())
+    exact = query.dtype == tapped.query.dtype
+    if observation is not None:
+        lse = observation.lse if exact else observation.lse.float()
+        observation = replace(observation, context=None, lse=lse)
+    return replace(
+        record,
+        query=query,
+        key=options.keep.round(tapped.key.detach()),
+        scoring=None if observation is None else observation.scoring,
+        observation=observation,
+        heads=options.sites.heads(record.site),
+        exact=exact,
+    )
+
+
+def _add_extras(
+    record: CallRecord,
+    tapped: Tapped,
+    options: WatchOptions,
+    changes: list[HeadChange],
+    context: Tensor | None,
+    result: Any,
+) -> CallRecord:
+    """The record with values, gradient, projection and edits, as far as the caller keeps them."""
+    keep, weights = options.keep, tapped.weights
+    slot = GradientSlot() if keep.gradients else None
+    if slot is not None:
+        _await_gradient(slot, tapped, context, result)
+    return replace(
+        record,
+        weights=None if weights is None else change_weights(weights, changes).detach(),
+        value=tapped.value.detach() if keep.values else None,
+        gradient_slot=slot,
+        # changed weights of a call that is all weights are in `weights` already
+        edits=edited_weights(changes) if record.scoring is not None else (),
+        projection=_await_projection(tapped, context, result) if keep.outputs else None,
+    )
+
+
+def _await_projection(
+    tapped: Tapped, context: Tensor | None, result: Any
+) -> OutputProjection | None:
+    """A projection that waits with the context for the matrix that it goes into."""
+    first = next(iter(tensors_in([result])), None)
+    if context is None and first is not None:
+        context = _undo_finish(tapped, first.detach())
+    return None if context is None else OutputProjection(context.detach())
+
+
+def _await_gradient(
+    slot: GradientSlot, tapped: Tapped, context: Tensor | None, result: Any
+) -> None:
+    """Let the slot take the gradient of the context, or that of the function's own result."""
+    if context is not None:
+        if context.requires_grad:
+            context.register_hook(slot.add)
+        return
+    first = next(iter(tensors_in([result])), None)
+    if first is not None and first.requires_grad:
+        first.register_hook(lambda gradient: slot.add(_undo_finish(tapped, gradient)))
+
+
+def _undo_finish(tapped: Tapped, result: Tensor) -> Tensor:
+    """A tensor in the layout of the function's result, back in the layout of its context.
+
+    `finish` only moves numbers, so its transpose, which autograd knows, moves them back.
+    """
+    shape = (*tapped.query.shape[:3], tapped.value.shape[3])
+    with torch.enable_grad():
+        context = result.new_zeros(shape).requires_grad_()
+        finished = next(iter(tensors_in([tapped.finish(context)])))
+    return torch.autograd.grad(finished, context, result)[0]

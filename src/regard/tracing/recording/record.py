@@ -1,4 +1,9 @@
-"""What a watcher notes of each call: enough to build maps when the block ends."""
+"""`CallRecord`: one attention call of all examples of a batch, from its description to the trace.
+
+The record grows in three stages. *Described*: where the call is, its streams, queries, keys, and
+either a scoring or weights. *Observed*: what the kernel measured, and what the caller wants kept
+beside it. *Stacked*: where the call stands among the decoding steps that it continues.
+"""
 
 from dataclasses import dataclass
 
@@ -7,39 +12,76 @@ from torch import Tensor
 
 from regard.kernels.observe import Observation, Scoring
 from regard.masks import Mask
-from regard.tracing.recording.options import Kept
+from regard.tracing.dataflow.output_projection import OutputProjection
+from regard.types.maps import MapKind
 
-NOTHING = Kept()
+
+class GradientSlot:
+    """Takes the gradient of a context when one comes; several are summed, as in `.grad`."""
+
+    def __init__(self, gradient: Tensor | None = None) -> None:
+        self.gradient = gradient
+
+    def add(self, gradient: Tensor) -> None:
+        """Add a gradient."""
+        detached = gradient.detach()
+        self.gradient = detached.clone() if self.gradient is None else self.gradient + detached
+
+
+@dataclass(frozen=True, eq=False)
+class EditedWeights:
+    """Weights that some heads used in place of their own.
+
+    In stacked calls, their first row and column are `row` and `column` of the whole.
+    """
+
+    heads: tuple[int, ...]
+    weights: Float[Tensor, "batch head query key"]
+    row: int = 0
+    column: int = 0
 
 
 @dataclass(frozen=True, eq=False)
 class CallRecord:
-    """One call at a site, for all examples of the batch.
+    """One attention call at a site, for all examples of the batch.
 
-    Exactly one of `scoring` (with query, key and what was observed) and `weights` is there; the
-    mask is that of either. Beside weights, keys serve to compare rows, and values do as well.
-    `span` is how many keys the call had; a call that continues another keeps the new ones only.
-    `parts` is how many rows of the batch belong to one example, as the windows of a picture do.
-    `end` is how many keys its run had seen in all, those too that a
-    sliding cache has forgotten. `matches` tells, where rows of the batch moved since the call
-    before, which of its rows each may have been. `kept` is what is wanted beside the weights.
-    `queries` and `keys` name the streams; None where the flow did not tell.
+    Described. A call has either a `scoring`, with query and key, or `weights`; `mask` is that of
+    either. Beside weights, `key` may hold the values instead, which serve to recognise rows that
+    move between decoding steps. `query_stream` and `key_stream` are None where the data flow did
+    not tell. `key_count` is how many keys the call had; a call that continues another keeps only
+    the new ones in `key`. `windows` is how many rows of the batch belong to one example, as the
+    windows of a picture do.
+
+    Observed. `observation` is what the kernel measured. `heads` are those that the map will have,
+    None for all. `exact` is False if query and key were rounded. `value`, `gradient_slot`,
+    `projection` and `edits` are there if the caller keeps values, gradients and outputs, or edits.
+
+    Stacked. `keys_seen` is how many keys all calls of the run had seen at the end of this one,
+    including those that a sliding cache has dropped. `row_matches` tells, where rows of the batch
+    moved since the call before, which of its rows each may have been.
     """
 
     site: str
-    queries: str | None
-    keys: str | None
+    query_stream: str | None
+    key_stream: str | None
     query: Float[Tensor, "batch head _query _dim"]
     key: Float[Tensor, "batch key_head _key _dim"]
     scoring: Scoring | None = None
-    observed: Observation | None = None
     weights: Float[Tensor, "batch head query key"] | None = None
     mask: Mask | None = None
-    span: int = 0
-    parts: int = 1
-    kept: Kept = NOTHING
-    end: int = 0
-    matches: Bool[Tensor, "batch earlier"] | None = None
+    key_count: int = 0
+    windows: int = 1
+    # observed
+    observation: Observation | None = None
+    heads: tuple[int, ...] | None = None
+    exact: bool = True
+    value: Float[Tensor, "batch _key_head _key _value_dim"] | None = None
+    gradient_slot: GradientSlot | None = None
+    projection: OutputProjection | None = None
+    edits: tuple[EditedWeights, ...] = ()
+    # stacked
+    keys_seen: int = 0
+    row_matches: Bool[Tensor, "batch earlier"] | None = None
 
     @property
     def sizes(self) -> tuple[int, int, int, int]:
@@ -48,22 +90,40 @@ class CallRecord:
             batch, heads, queries, keys = self.weights.shape
             return batch, heads, queries, keys
         batch, heads, queries, _ = self.query.shape
-        return batch, heads, queries, self.span
+        return batch, heads, queries, self.key_count
 
     @property
-    def look(self) -> tuple[str, str | None, str | None]:
-        """Where it is, and from which stream at which: a module may look at several in turn."""
-        return self.site, self.queries, self.keys
+    def run_key(self) -> tuple[str, str | None, str | None]:
+        """Site and streams, by which calls are grouped: a module may attend to several streams."""
+        return self.site, self.query_stream, self.key_stream
 
     @property
-    def looks_at_itself(self) -> bool:
-        """Whether queries and keys are one stream: self-attention."""
+    def is_self_attention(self) -> bool:
+        """True if queries and keys are one stream; where it is not known, as many of each."""
         _, _, queries, keys = self.sizes
-        if self.queries is None or self.keys is None:
+        if self.query_stream is None or self.key_stream is None:
             return queries == keys
-        return self.queries == self.keys
+        return self.query_stream == self.key_stream
 
     @property
     def is_causal(self) -> bool:
-        """Whether no query sees a later key, by its mask or by its weights."""
+        """True if the mask hides every later key from each query."""
         return self.mask is not None and self.mask.split()[0].right == 0
+
+    @property
+    def kind(self) -> MapKind:
+        """Cross if the keys are of another stream, decoder if no query sees a later key."""
+        if not self.is_self_attention:
+            return "cross"
+        _, _, queries, keys = self.sizes
+        return "decoder" if self.is_causal or queries < keys else "encoder"
+
+    @property
+    def output(self) -> Float[Tensor, "head value_dim model"] | None:
+        """Each head's part of the output projection, if the contexts went straight into one."""
+        return None if self.projection is None else self.projection.head_parts
+
+    @property
+    def gradient(self) -> Float[Tensor, "batch head query value_dim"] | None:
+        """The gradient of the context, if `backward()` has run."""
+        return None if self.gradient_slot is None else self.gradient_slot.gradient

@@ -9,7 +9,7 @@ from torch import Tensor
 from regard.kernels.observe import Scoring
 from regard.kernels.observe.taps import Tapped, register_tap
 from regard.masks import causal
-from regard.tracing.dataflow.origins import mark_of, put
+from regard.tracing.dataflow.origins import origin_of, set_origin
 from regard.tracing.mask_reading.dense import drop_unwritten_keys, read_mask
 from regard.tracing.mask_reading.lazy import first_query_position
 
@@ -48,8 +48,8 @@ def describe_sdpa(
 
 def _reads_cache(query: Tensor, key: Tensor) -> bool:
     """True if the keys are those of the queries' own stream and of earlier decoding steps."""
-    stream = mark_of(query).stream
-    return key.shape[2] > query.shape[2] and stream is not None and stream == mark_of(key).stream
+    stream = origin_of(query).stream
+    return key.shape[2] > query.shape[2] and stream is not None and stream == origin_of(key).stream
 
 
 def _first_keys(side: Tensor, keys: int) -> Tensor:
@@ -57,7 +57,7 @@ def _first_keys(side: Tensor, keys: int) -> Tensor:
     if keys == side.shape[2]:
         return side
     part = side[:, :, :keys]
-    put(part, mark_of(side))
+    set_origin(part, origin_of(side))
     return part
 
 
@@ -71,7 +71,7 @@ def _with_four_axes(side: Tensor, lead: torch.Size) -> Tensor:
         shaped = side[:, None]
     else:
         shaped = side[None, None] if side.dim() == 2 else side.flatten(0, -4)
-    put(shaped, mark_of(side))
+    set_origin(shaped, origin_of(side))
     return shaped
 
 

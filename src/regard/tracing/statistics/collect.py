@@ -10,19 +10,17 @@ from torch import nn
 
 from regard.errors import InputError
 from regard.kernels.observe import ObserveOptions
-from regard.tracing.assembly.beam_rows import lineage
-from regard.tracing.assembly.calling import kind_of
+from regard.tracing.assembly.beam_rows import find_trace_rows
 from regard.tracing.assembly.decoding_runs import DecodingRuns
-from regard.tracing.assembly.stacking import StackedCall, stack
-from regard.tracing.assembly.streams import streams_of
-from regard.tracing.block import watching
-from regard.tracing.recording.options import Keep
+from regard.tracing.assembly.stacking import StackedCall, stack_run
+from regard.tracing.assembly.streams import stream_keys
+from regard.tracing.recording.options import Keep, WatchOptions
 from regard.tracing.recording.record import CallRecord
-from regard.tracing.recording.watch_options import WatchOptions
 from regard.tracing.statistics.moments import Moments
 from regard.tracing.statistics.numbers import LAST, MEASURES, example_numbers
 from regard.tracing.statistics.rows import Rows
 from regard.tracing.statistics.streams import TokenKinds, sides_of, told_sides
+from regard.tracing.watcher import watching
 from regard.types import Gap
 from regard.types.maps import MapKind
 
@@ -89,10 +87,10 @@ class Tallied:
         self.gaps = tuple(gaps)
         if not runs:
             return
-        stacks = [stack(*each) for each in zip(runs, lineage(runs), strict=True)]
+        stacks = [stack_run(*each) for each in zip(runs, find_trace_rows(runs), strict=True)]
         sides = sides_of(stacks, self._told, len(self._kinds))
         for each in stacks:
-            above, across = (sides[key] for key in streams_of(each.call))
+            above, across = (sides[key] for key in stream_keys(each.record))
             self._put(Rows(each, above, across))
 
     def _put(self, rows: Rows) -> None:
@@ -103,7 +101,7 @@ class Tallied:
         values = torch.stack([found[name] for name in self.measures], dim=1)
         attended = rows.live.any(dim=1)
         examples, count = int(attended.any(dim=1).sum()), int(attended.sum())
-        tally = Tally(kind_of(rows.call), examples, count, Moments.of(values))
+        tally = Tally(rows.call.kind, examples, count, Moments.of(values))
         self.sites[f"{site}#{again}" if again else site] = tally
 
 
@@ -118,10 +116,10 @@ class Calls(DecodingRuns):
         super().__init__()
         self._tallied = tallied
 
-    def keep(self, call: CallRecord) -> None:
+    def add(self, call: CallRecord) -> None:
         """Sum the call up, or put it under those that it continues."""
         if not self._tallied.take(call):
-            super().keep(call)
+            super().add(call)
 
 
 @contextmanager
@@ -139,8 +137,8 @@ def tally(model: nn.Module, kinds: Sequence[str] = ()) -> Iterator[Tallied]:
     """
     found = Tallied(kinds)
     with watching(model, STATISTICS) as watcher:
-        watcher.calls = Calls(found)
+        watcher.runs = Calls(found)
         yield found
     # watcher and sites know each other: what one holds would stay until garbage is collected
-    runs, watcher.calls = watcher.calls.runs, DecodingRuns()
-    found.fill(runs, watcher.follower.gaps)
+    runs, watcher.runs = watcher.runs.runs, DecodingRuns()
+    found.fill(runs, watcher.tracker.gaps)

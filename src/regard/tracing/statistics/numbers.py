@@ -6,7 +6,6 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from regard.tracing.assembly.calling import kind_of
 from regard.tracing.statistics.rows import Rows
 
 MEASURES = (
@@ -43,7 +42,7 @@ def example_numbers(rows: Rows, kinds: Sequence[str]) -> dict[str, Heads]:
     found["evenness"] = _evenness(rows)
     found["locality"] = found["on_self"] + found["on_previous"] + found["on_next"]
     unknown = torch.full_like(found["entropy"], torch.nan)
-    if kind_of(rows.call) == "cross":
+    if rows.call.kind == "cross":
         found |= dict.fromkeys(_WITHIN_ONE_TEXT, unknown)
     masses = rows.by_kind(len(kinds) + 1)
     if masses is None:

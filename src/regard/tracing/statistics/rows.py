@@ -12,7 +12,7 @@ from torch import Tensor
 from regard.kernels.observe import Statistics, received
 from regard.kernels.observe.full_weights import statistics_of
 from regard.masks import Area, Mask, causal, everything
-from regard.tracing.assembly.stacking import StackedCall, is_whole
+from regard.tracing.assembly.stacking import StackedCall, is_whole_batch
 from regard.tracing.recording.record import CallRecord
 from regard.tracing.statistics.streams import Side
 
@@ -35,7 +35,7 @@ class Rows:
     @property
     def call(self) -> CallRecord:
         """The call of all examples."""
-        return self.stack.call
+        return self.stack.record
 
     @cached_property
     def numbers(self) -> dict[str, Numbers]:
@@ -51,7 +51,7 @@ class Rows:
         _, _, queries, _ = self.call.sizes
         late = self.above.real.shape[1] - queries  # rows that a cache had read before
         there = torch.tensor(self.stack.rows) >= 0
-        real = self.above.real[:, late:].repeat(1, self.call.parts) & there[:, None]
+        real = self.above.real[:, late:].repeat(1, self.call.windows) & there[:, None]
         attends = (self.numbers["confidence"] != 0) | (self.numbers["on_sink"] != 0)
         return attends & real[:, None]
 
@@ -64,7 +64,7 @@ class Rows:
         """
         if self.call.scoring is not None:
             return self._seen(self.call.scoring.mask)
-        if not self.call.looks_at_itself:
+        if not self.call.is_self_attention:
             return self._seen(None)
         ahead = (self.numbers["on_future"] * self.live).flatten(1).any(dim=1)
         return self._seen(None).where(ahead[:, None, None], self._seen(causal()))
@@ -79,7 +79,7 @@ class Rows:
             return None
         batch, _, _, keys = self.call.sizes
         labels = kinds.new_full((batch, keys), -1)
-        labels[self._index] = kinds.repeat_interleave(self.call.parts, dim=0)
+        labels[self._index] = kinds.repeat_interleave(self.call.windows, dim=0)
         found = self._labelled(labels)
         return F.pad(self._laid(found), (0, count - found.shape[3]))
 
@@ -91,9 +91,9 @@ class Rows:
         if call.weights is not None:
             own = F.one_hot(labels.clamp_min(0)) * (labels >= 0)[..., None]
             return call.weights @ own[:, None].to(call.weights)
-        assert call.observed is not None
+        assert call.observation is not None
         assert call.scoring is not None
-        sides = (call.query, call.key, call.observed.lse)
+        sides = (call.query, call.key, call.observation.lse)
         found = received(*sides, call.scoring, labels=labels).by_label
         assert found is not None
         return found
@@ -102,9 +102,9 @@ class Rows:
     def _statistics(self) -> Statistics:
         if self.call.weights is not None:
             return statistics_of(self.call.weights, self._offset)
-        assert self.call.observed is not None
-        assert self.call.observed.statistics is not None
-        return self.call.observed.statistics
+        assert self.call.observation is not None
+        assert self.call.observation.statistics is not None
+        return self.call.observation.statistics
 
     @property
     def _offset(self) -> int:
@@ -112,7 +112,7 @@ class Rows:
         if self.call.scoring is not None:
             return self.call.scoring.offset
         _, _, queries, keys = self.call.sizes
-        return keys - queries if self.call.looks_at_itself else 0
+        return keys - queries if self.call.is_self_attention else 0
 
     def _seen(self, mask: Mask | None) -> Int[Tensor, "example _head row"]:
         found = list(self._counts(mask or everything()))
@@ -121,7 +121,7 @@ class Rows:
     def _counts(self, mask: Mask) -> Iterator[Int[Tensor, "_batch _head _query"]]:
         """The columns that rows may see, for some rows after others."""
         _, _, queries, keys = self.call.sizes
-        real = self.across.real.repeat_interleave(self.call.parts, dim=0)[:, None, None]
+        real = self.across.real.repeat_interleave(self.call.windows, dim=0)[:, None, None]
         tall = max(1, STRIP // max(1, len(real) * keys))
         for start in range(0, queries, tall):
             run = range(start, min(queries, start + tall))
@@ -132,13 +132,13 @@ class Rows:
 
     @cached_property
     def _is_whole(self) -> bool:
-        return self.call.parts == 1 and is_whole(self.call, self.stack.rows)
+        return self.call.windows == 1 and is_whole_batch(self.call, self.stack.rows)
 
     @cached_property
     def _index(self) -> Int[Tensor, " row"]:
         """The row of the call's batch that each window of each example has."""
-        first = torch.tensor(self.stack.rows).clamp_min(0) * self.call.parts
-        return (first[:, None] + torch.arange(self.call.parts)).flatten()
+        first = torch.tensor(self.stack.rows).clamp_min(0) * self.call.windows
+        return (first[:, None] + torch.arange(self.call.windows)).flatten()
 
     def _laid(self, part: Tensor) -> Tensor:
         """Numbers of the call's batch (batch head query ...) as (example head row ...)."""
@@ -146,7 +146,7 @@ class Rows:
         return self._arranged(part if self._is_whole else part[self._index])
 
     def _arranged(self, part: Tensor) -> Tensor:
-        if self.call.parts == 1:
+        if self.call.windows == 1:
             return part
-        windows: Tensor = part.unflatten(0, (-1, self.call.parts))
+        windows: Tensor = part.unflatten(0, (-1, self.call.windows))
         return windows.movedim(1, 2).flatten(2, 3)

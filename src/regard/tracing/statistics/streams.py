@@ -9,7 +9,13 @@ from torch import Tensor
 
 from regard.errors import InputError
 from regard.tracing.assembly.stacking import StackedCall
-from regard.tracing.assembly.streams import Key, Stream, find_streams, names_of, streams_of
+from regard.tracing.assembly.streams import (
+    Stream,
+    StreamKey,
+    find_streams,
+    name_streams,
+    stream_keys,
+)
 from regard.tracing.recording.record import CallRecord
 
 TokenKinds = Int[Tensor, "example _token"]  # from 0 on; the last kind of all is padding
@@ -31,7 +37,7 @@ def told_sides(
     found = []
     for length in (queries, keys):
         fit = [each for each in told.values() if each.shape == (batch, length)]
-        if len(fit) != 1 or call.parts > 1:
+        if len(fit) != 1 or call.windows > 1:
             return None
         found.append(Side(fit[0] != padding, fit[0]))
     return found[0], found[1]
@@ -39,9 +45,9 @@ def told_sides(
 
 def sides_of(
     stacks: list[StackedCall], told: Mapping[str, TokenKinds], padding: int
-) -> dict[Key, Side]:
+) -> dict[StreamKey, Side]:
     """Each stream as the caller told of it; of others, what the masks tell."""
-    names = names_of([streams_of(each.call) for each in stacks])
+    names = name_streams([stream_keys(each.record) for each in stacks])
     examples = len(stacks[0].rows)
     known = {key: _fitting(name, (examples, key[1]), told) for key, name in names.items()}
     # to ask masks takes time, example by example

@@ -31,8 +31,8 @@ def test_what_is_compiled_while_it_is_watched_is_seen_all_the_same():
 def test_a_compiler_that_is_there_is_told_to_wait():
     lines = [
         "import torch._dynamo",
-        "from regard.tracing.uncompiled import uncompiled",
-        "with uncompiled(): print(torch._dynamo.eval_frame._stance.stance)",
+        "from regard.tracing.fast_paths import run_compiled_eagerly",
+        "with run_compiled_eagerly(): print(torch._dynamo.eval_frame._stance.stance)",
         "print(torch._dynamo.eval_frame._stance.stance)",
     ]
     assert printed(*lines) == ["force_eager", "default"]
@@ -50,8 +50,8 @@ def test_a_reference_that_outlives_the_block_compiles_as_usual():
 def test_watchers_that_do_not_end_in_the_order_in_which_they_began_leave_nothing_behind(before):
     lines = [
         before,
-        "from regard.tracing.uncompiled import uncompiled",
-        "own, first, second = torch.compile, uncompiled(), uncompiled()",
+        "from regard.tracing.fast_paths import run_compiled_eagerly",
+        "own, first, second = torch.compile, run_compiled_eagerly(), run_compiled_eagerly()",
         "first.__enter__(), second.__enter__(), torch.compile(m)",
         "first.__exit__(None, None, None)",
         "print(torch._dynamo.eval_frame._stance.stance)",
