@@ -45,6 +45,21 @@ PARTS = {
         "observe": "layout library",
         "decode": "layout library",
     },
+    "tracing": {
+        "sites": "",
+        "mask_reading": "",
+        "fast_paths": "",
+        "dataflow": "sites",
+        "recording": "sites mask_reading dataflow",
+        "huggingface": "mask_reading recording",
+        "assembly": "mask_reading recording",
+        "watcher": "sites mask_reading fast_paths dataflow recording huggingface assembly",
+        "watch": "recording assembly watcher",
+        "inputs": "recording assembly watch",
+        "statistics": "recording assembly watcher inputs",
+        "capture": "watch inputs",
+        "gradients": "inputs",
+    },
 }
 PACKAGES = sorted(
     path.stem

@@ -1,4 +1,30 @@
-"""From any running model to Traces; the only room that touches hooks."""
+"""From any running model to traces; the only package that sets hooks and torch function modes.
+
+`watch(model)` is a block around a model that runs; `capture(model, processor, text)` runs it too.
+Neither rebuilds the model: a torch function mode (`watcher.Watcher`) sees every torch function that
+the model calls, and records those that attend. What cannot be mapped becomes a gap with its reason.
+
+The path of one attention call through the sub-packages, each of which opens with an example:
+
+    sites.py        which module is running: the name of the site
+    dataflow        which stream each tensor comes from; a softmax written by hand is recognised
+    mask_reading    a dense mask, or a rule on indices, becomes a short description
+    recording       the call is described, observed by a kernel, edited: a `CallRecord`
+    huggingface     the same for the mask and attention functions of transformers
+    assembly        records of decoding steps are stacked, and cut into one trace for each example
+    inputs          from texts, pictures and sounds to what the model takes, and tokens to labels
+    statistics      sums over many examples instead of traces
+
+They import one another in one direction only; tests/house/test_imports.py holds the order.
+`fast_paths.py` turns off two fast paths of torch whose calls would be hidden.
+
+    >>> import torch, regard
+    >>> encoder = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).eval()
+    >>> with regard.watch(encoder) as watched:
+    ...     _ = encoder(torch.randn(3, 5, 8))
+    >>> len(watched), watched[0].maps[0].site, watched[0].maps[0].shape
+    (3, 'self_attn', (2, 5, 5))
+"""
 
 from regard.tracing.capture import capture
 from regard.tracing.recording import flex as _flex  # noqa: F401  registers flex_attention's
