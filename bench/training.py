@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from bench.measure import OURS, Contender, Effort, Row, Table, Target, compare, time_rows
 from regard.models import Recurrent, Transformer
-from regard.training.batches import Batches, Example, padding_share
+from regard.training.batches import Batches, Example, padding_fraction
 from regard.training.corpora import pairs as read_pairs
 from regard.training.distribution import World
 from regard.training.loop import Loop
@@ -264,7 +264,7 @@ def transformer_rows(effort: Effort) -> Iterator[Row]:
     yield from _rows(effort, "Transformer", _transformer, peers)
     examples = corpus(TOKENS * (12 if effort.quick else 100))
     batches = _epoch(Ids(examples))
-    share, other = padding_share(batches), padding_share(batches, side=0)
+    share, other = padding_fraction(batches), padding_fraction(batches, side=0)
     note = f"of the target; {other:.0%} of the source; {len(examples):,} pairs"
     yield Row("Transformer", "-", "padding share", share, None, Target(0.03), note)
 

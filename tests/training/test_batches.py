@@ -6,7 +6,7 @@ from itertools import islice
 import pytest
 
 from regard.errors import InputError
-from regard.training.batches import Batches, Example, Place, padding_share, share
+from regard.training.batches import Batches, Example, Place, padding_fraction, process_share
 
 COUNT, BUDGET = 503, 97
 
@@ -65,7 +65,7 @@ def test_a_place_that_was_noted_is_found_again(pool: int) -> None:
     list(islice(stream, 141))
     place = whole.place
     later = batches(pool=pool)
-    later.go_to(place)
+    later.resume_at(place)
     assert list(islice(stream, 31)) == list(islice(iter(later), 31))
 
 
@@ -85,8 +85,8 @@ def test_a_corpus_of_one_pool_is_encoded_once() -> None:
 
 def test_processes_share_a_batch_whatever_their_number() -> None:
     batch = one_epoch(batches())[0]
-    for process_group in (1, 2, 3):
-        parts = [share(batch, rank, process_group) for rank in range(process_group)]
+    for processes in (1, 2, 3):
+        parts = [process_share(batch, rank, processes) for rank in range(processes)]
         assert sorted(each for part in parts for each in part) == sorted(batch)
 
 
@@ -101,7 +101,7 @@ def test_buckets_hold_little_padding() -> None:
     draw = random.Random(3)
     lines = [([1] * n, [1] * n) for n in (draw.randint(3, 30) for _ in range(20_000))]
     found = Batches(lines, lambda raw: raw, 4096)
-    assert padding_share(islice(found, 50)) < 0.03
+    assert padding_fraction(islice(found, 50)) < 0.03
 
 
 def test_a_corpus_without_a_fitting_example_is_refused() -> None:

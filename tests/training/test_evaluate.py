@@ -9,7 +9,7 @@ from regard.errors import InputError
 from regard.models import Recurrent, Tokenizer, Transformer
 from regard.models.generation import GenerationSettings
 from regard.training.corpora import Pair
-from regard.training.evaluate import bleu_tokenizer_for, evaluate, evaluate_texts, length
+from regard.training.evaluate import bleu_tokenizer_for, evaluate, evaluate_texts, word_count
 from regard.training.losses import cross_entropy
 
 PAIRS = [Pair("I love you.", "我爱你。"), Pair("she loves tea", "她爱茶"), Pair("no", "不")]
@@ -80,7 +80,7 @@ def test_the_tokenizer_is_guessed_from_the_references(text: str, words: str) -> 
 
 
 def test_the_length_of_chinese_is_its_characters() -> None:
-    assert [length(text) for text in ("I love you.", "我爱你", "我爱 NLP")] == [3, 3, 3]
+    assert [word_count(text) for text in ("I love you.", "我爱你", "我爱 NLP")] == [3, 3, 3]
 
 
 def test_nothing_to_evaluate_on_is_refused(translator: Recurrent) -> None:

@@ -9,10 +9,10 @@ from regard.attention import StraightThrough
 from regard.errors import InputError
 from regard.models import Recurrent
 from regard.training.events import Evaluated, Event
-from regard.training.losses import IGNORED, Baseline, cross_entropy, reinforced
+from regard.training.losses import IGNORED, Baseline, cross_entropy, reinforce_loss
 from regard.training.recipe_file import load_recipe
 from regard.training.tasks import TASKS, Translation
-from regard.training.train import build, train
+from regard.training.train import build_model, train
 
 TINY = Path(__file__).parents[2] / "recipes" / "tiny" / "recipe.toml"
 HARD = {"model.attention": "additive + hard"}
@@ -30,7 +30,7 @@ def test_a_model_with_hard_attention_learns_the_tiny_corpus(tmp_path: Path, how:
 
 def built(**changes: object) -> Recurrent:
     recipe = load_recipe(TINY, **changes)
-    model: Recurrent = build(recipe, TASKS[recipe.task].learn_tokenizer(recipe))
+    model: Recurrent = build_model(recipe, TASKS[recipe.task].learn_tokenizer(recipe))
     return model
 
 
@@ -63,7 +63,7 @@ def test_the_value_is_the_cross_entropy_and_the_gradient_has_more() -> None:
     chosen = torch.randn(3, 5, requires_grad=True)
     labels = torch.randint(0, 7, (3, 5))
     labels[1, 3:] = IGNORED
-    loss = reinforced(logits, chosen, labels, Baseline(-0.5), 0.1)
+    loss = reinforce_loss(logits, chosen, labels, Baseline(-0.5), 0.1)
     torch.testing.assert_close(loss, cross_entropy(logits, labels, 0.1))
     (taught,) = torch.autograd.grad(loss, chosen)
     log_p = logits.log_softmax(-1).gather(-1, labels.clamp_min(0)[..., None])[..., 0]
@@ -72,7 +72,7 @@ def test_the_value_is_the_cross_entropy_and_the_gradient_has_more() -> None:
 
 def test_the_baseline_follows_the_rewards() -> None:
     baseline = Baseline()
-    found = [baseline.seen(reward) for reward in (-4.0, -2.0, -2.0)]
+    found = [baseline.update(reward) for reward in (-4.0, -2.0, -2.0)]
     assert found == pytest.approx([-4.0, -4.0, -3.8])
 
 
@@ -81,6 +81,6 @@ def test_the_baseline_goes_on_where_it_was() -> None:
     first, second = (
         Translation(recipe, TASKS[recipe.task].learn_tokenizer(recipe)) for _ in range(2)
     )
-    first.baseline.seen(-3.25)
+    first.baseline.update(-3.25)
     second.restore(first.state())
     assert second.baseline == first.baseline

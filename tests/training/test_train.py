@@ -11,7 +11,7 @@ from regard.training.events import Ended, Evaluated, Event, Stepped
 from regard.training.logs import JsonLines
 from regard.training.recipe_file import load_recipe
 from regard.training.tasks import TASKS
-from regard.training.train import build, train
+from regard.training.train import build_model, train
 
 TINY = Path(__file__).parents[2] / "recipes" / "tiny" / "recipe.toml"
 
@@ -99,4 +99,4 @@ def test_changes_go_over_what_the_file_says() -> None:
 def test_a_class_of_model_that_is_not_known_is_refused() -> None:
     recipe = load_recipe(TINY, **{"model.class": "recurent"})
     with pytest.raises(UnknownNameError, match="did you mean 'recurrent'"):
-        build(recipe, TASKS[recipe.task].learn_tokenizer(recipe))
+        build_model(recipe, TASKS[recipe.task].learn_tokenizer(recipe))

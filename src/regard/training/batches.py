@@ -1,4 +1,4 @@
-"""Batches of about as many tokens each, of examples about as long: little of them is padding."""
+"""Batches with about the same number of tokens, of examples of similar length: little padding."""
 
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -16,19 +16,19 @@ POOL = 1 << 17  # examples that are shuffled and sorted together
 
 @dataclass(frozen=True)
 class Place:
-    """Where the batches are: how many epochs are done, and how many batches of this one."""
+    """A position in the stream of batches: finished epochs, and batches of the current one."""
 
     epoch: int = 0
     batch: int = 0
 
 
 class Batches:
-    """Lists of examples, without end, epoch after epoch; the same for the same seed.
+    """An endless stream of batches, epoch after epoch; the same seed gives the same stream.
 
     A batch holds at most `budget` tokens of its longest side, padding counted. The corpus is read
     and encoded a pool at a time, shuffled within the pool, and cut into batches of like lengths,
-    which are shuffled again. A corpus that is one pool is encoded once. `place` says where it is,
-    and `go_to` goes there.
+    which are shuffled again. A corpus that fits into one pool is encoded once. `place` is the
+    current position, and `resume_at` continues from one.
     """
 
     def __init__(
@@ -50,19 +50,19 @@ class Batches:
         self.skipped = 0  # examples of this epoch that were empty or too long
         self._whole: list[Example] | None = None
 
-    def go_to(self, place: Place) -> None:
-        """Go on from a place that was noted before."""
+    def resume_at(self, place: Place) -> None:
+        """Continue from a position that a checkpoint recorded."""
         self.place = place
 
     def __iter__(self) -> Iterator[list[Example]]:
         while True:
-            first, found = self.place.batch, False
+            first, has_batches = self.place.batch, False
             for number, batch in enumerate(self._epoch(self.place.epoch)):
-                found = True
+                has_batches = True
                 if number >= first:
                     self.place = Place(self.place.epoch, number + 1)
                     yield batch
-            if not found:
+            if not has_batches:
                 raise InputError(
                     f"the corpus has no example of at most {self.longest} tokens; "
                     "name another, or raise the limit of tokens"
@@ -70,13 +70,15 @@ class Batches:
             self.place = Place(self.place.epoch + 1, 0)
 
     def _epoch(self, epoch: int) -> Iterator[list[Example]]:
+        """All batches of one epoch, pool by pool."""
         self.skipped = 0
         for number, examples in enumerate(self._pools()):
             # Not Random(tuple): its seed would depend on the interpreter's hashing.
             order = random.Random(f"{self.seed} {epoch} {number}")
-            yield from self._shuffled(examples, order)
+            yield from self._shuffle_pool(examples, order)
 
     def _pools(self) -> Iterator[list[Example]]:
+        """The encoded examples in pools of `pool` each."""
         if self._whole is not None:
             yield self._whole
             return
@@ -89,21 +91,25 @@ class Batches:
                 self._whole = examples
             yield examples
 
-    def _shuffled(self, examples: list[Example], order: random.Random) -> Iterator[list[Example]]:
-        fitting = [each for each in examples if self._fits(each)]
+    def _shuffle_pool(
+        self, examples: list[Example], order: random.Random
+    ) -> Iterator[list[Example]]:
+        """The batches of one pool in random order, each of examples of similar length."""
+        fitting = [example for example in examples if self._fits(example)]
         self.skipped += len(examples) - len(fitting)
         order.shuffle(fitting)
-        # a stable sort: equal lengths stay shuffled
+        # The sort is stable: examples of equal length stay in random order.
         fitting.sort(key=lambda sides: tuple(len(side) for side in reversed(sides)))
-        batches = list(self._cut(fitting))
+        batches = list(self._cut_into_batches(fitting))
         order.shuffle(batches)
         yield from batches
 
     def _fits(self, sides: Example) -> bool:
+        """True if no side is empty or too long."""
         return all(0 < len(side) <= self.longest for side in sides)
 
-    def _cut(self, ordered: list[Example]) -> Iterator[list[Example]]:
-        """Neighbours together while the batch with its padding stays within the budget."""
+    def _cut_into_batches(self, ordered: list[Example]) -> Iterator[list[Example]]:
+        """Consecutive examples in batches that stay within the budget, padding counted."""
         batch: list[Example] = []
         widest = 0
         for sides in ordered:
@@ -117,13 +123,13 @@ class Batches:
             yield batch
 
 
-def share(batch: list[Example], rank: int, process_group: int) -> list[Example]:
-    """The part of a batch that one of several processes takes; together they take all of it."""
+def process_share(batch: list[Example], rank: int, process_group: int) -> list[Example]:
+    """The part of a batch for one of several processes; together they have all of it."""
     return batch[rank::process_group]
 
 
-def padding_share(batches: Iterable[list[Example]], side: int = -1) -> float:
-    """Which share of the padded tensors of one side is padding."""
+def padding_fraction(batches: Iterable[list[Example]], side: int = -1) -> float:
+    """The fraction of the padded tensors of one side that is padding."""
     real = padded = 0
     for batch in batches:
         lengths = [len(sides[side]) for sides in batch]

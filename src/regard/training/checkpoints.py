@@ -1,8 +1,8 @@
-"""All that is needed to go on training, written whole or not at all, and the averaging of weights.
+"""Training checkpoints: all that is needed to resume, and the average of several.
 
-A checkpoint is a folder step-00001000 with model.safetensors, optimizer.safetensors and state.json.
-It is written under another name and renamed when all of it is on disk: what bears the name of a
-checkpoint is one.
+A checkpoint is a folder such as step-00001000 with model.safetensors, optimizer.safetensors and
+state.json. It is written under another name and renamed when all of it is on the disk, so that a
+folder with the name of a checkpoint is always complete.
 """
 
 import json
@@ -38,7 +38,7 @@ class Checkpoint:
 
 
 def save_checkpoint(checkpoint: Checkpoint, folder: Path) -> Path:
-    """Write a checkpoint into the folder of them; gives its own folder."""
+    """Write a checkpoint into a folder of checkpoints, whole or not at all; returns its path."""
     path = folder / f"step-{checkpoint.step:08d}"
     state = {"step": checkpoint.step, **checkpoint.state}
     try:
@@ -46,7 +46,7 @@ def save_checkpoint(checkpoint: Checkpoint, folder: Path) -> Path:
             for name, tensors in zip(
                 _PARTS, (checkpoint.model, checkpoint.optimizer), strict=False
             ):
-                contiguous = {key: each.detach().contiguous() for key, each in tensors.items()}
+                contiguous = {key: tensor.detach().contiguous() for key, tensor in tensors.items()}
                 save_file(contiguous, temporary / name)
             (temporary / _PARTS[2]).write_text(json.dumps(state))
     except (OSError, SafetensorError) as error:
@@ -58,7 +58,7 @@ def save_checkpoint(checkpoint: Checkpoint, folder: Path) -> Path:
 
 
 def load_checkpoint(path: Path) -> Checkpoint:
-    """Read a checkpoint that was written whole."""
+    """The checkpoint in a folder."""
     try:
         state = json.loads((path / _PARTS[2]).read_text())
         model, optimizer = (load_file(path / name) for name in _PARTS[:2])
@@ -71,13 +71,13 @@ def load_checkpoint(path: Path) -> Checkpoint:
 
 
 def checkpoints(folder: Path) -> list[Path]:
-    """The whole checkpoints of a folder, the oldest first."""
+    """The paths of the checkpoints in a folder, the oldest first."""
     found = folder.iterdir() if folder.is_dir() else ()
     return sorted(path for path in found if _NAME.fullmatch(path.name))
 
 
-def forget(folder: Path, keep: int, spared: Sequence[Path] = ()) -> None:
-    """Remove all but the newest checkpoints and those that are spared, and what was left aside."""
+def remove_old_checkpoints(folder: Path, keep: int, spared: Sequence[Path] = ()) -> None:
+    """Remove all but the newest `keep` checkpoints and the spared ones, and unfinished ones."""
     for path in checkpoints(folder)[:-keep]:
         if path not in spared:
             shutil.rmtree(path, ignore_errors=True)
@@ -85,7 +85,7 @@ def forget(folder: Path, keep: int, spared: Sequence[Path] = ()) -> None:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def average(paths: Sequence[Path]) -> Tensors:
+def average_weights(paths: Sequence[Path]) -> Tensors:
     """The mean of the weights of some checkpoints (Vaswani et al. 2017, section 6.1)."""
     total: Tensors = {}
     for path in paths:
@@ -95,8 +95,8 @@ def average(paths: Sequence[Path]) -> Tensors:
     return {name: (each / len(paths)).to(kinds[name]) for name, each in total.items()}
 
 
-def flattened(state: Mapping[str, Any]) -> tuple[Tensors, dict[str, Any]]:
-    """An optimiser's state as named tensors, and what of it is plain data."""
+def flatten_optimizer_state(state: Mapping[str, Any]) -> tuple[Tensors, dict[str, Any]]:
+    """The state of an optimiser as tensors by name, and the rest of it as plain data."""
     tensors = {
         f"{parameter}.{name}": each
         for parameter, parts in state["state"].items()
@@ -105,8 +105,8 @@ def flattened(state: Mapping[str, Any]) -> tuple[Tensors, dict[str, Any]]:
     return tensors, {"param_groups": state["param_groups"]}
 
 
-def restored(tensors: Tensors, plain: Mapping[str, Any]) -> dict[str, Any]:
-    """The optimiser's state that `flattened` took apart."""
+def restore_optimizer_state(tensors: Tensors, plain: Mapping[str, Any]) -> dict[str, Any]:
+    """The state of an optimiser from what `flatten_optimizer_state` gave."""
     state: dict[str, Tensors] = {}
     for key, each in tensors.items():
         parameter, _, name = key.rpartition(".")
@@ -114,13 +114,14 @@ def restored(tensors: Tensors, plain: Mapping[str, Any]) -> dict[str, Any]:
     return {"state": state, **plain}
 
 
-def generators() -> list[int]:
-    """Where torch's random numbers are, as bytes."""
-    found: list[int] = torch.get_rng_state().tolist()
-    return found
+def random_state() -> list[int]:
+    """The state of torch's random number generator, as bytes."""
+    state: list[int] = torch.get_rng_state().tolist()
+    return state
 
 
 def _reason(error: Exception) -> str:
+    """The shortest text that says what went wrong."""
     return (error.strerror if isinstance(error, OSError) and error.strerror else str(error)) or (
         type(error).__name__
     )

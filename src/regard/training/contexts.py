@@ -1,4 +1,4 @@
-"""What surrounds the steps: signals that are noted, and a model that is compiled for a while."""
+"""Context managers around the training loop: deferred interrupts, and torch.compile."""
 
 import signal
 import threading
@@ -11,12 +11,12 @@ from torch import nn
 
 
 @contextmanager
-def compiled(model: nn.Module, *, wanted: bool) -> Iterator[None]:
-    """While it lasts, what a loss reads of the model goes through torch.compile.
+def compiled_model(model: nn.Module, *, enabled: bool) -> Iterator[None]:
+    """Inside the block, the method that the loss calls goes through torch.compile.
 
-    The module itself stays as it is, and with it the names of its weights.
+    The module itself is not replaced, so that the names of its weights stay.
     """
-    if not wanted:
+    if not enabled:
         yield
         return
     name = "features" if hasattr(model, "features") else "forward"
@@ -28,20 +28,23 @@ def compiled(model: nn.Module, *, wanted: bool) -> Iterator[None]:
 
 
 @contextmanager
-def deferred_interrupts(asked: list[int]) -> Iterator[None]:
-    """Note Ctrl-C and SIGTERM instead of ending at once; a second one ends at once."""
+def deferred_interrupts(signals: list[int]) -> Iterator[None]:
+    """Append Ctrl-C and SIGTERM to `signals` instead of raising; a second one raises at once.
+
+    The loop looks at the list after each step, saves a checkpoint and ends.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
-    def note(number: int, frame: FrameType | None) -> None:
-        if asked:
+    def record(number: int, frame: FrameType | None) -> None:
+        if signals:
             raise KeyboardInterrupt
-        asked.append(number)
+        signals.append(number)
 
-    before = {each: signal.signal(each, note) for each in (signal.SIGINT, signal.SIGTERM)}
+    before = {kind: signal.signal(kind, record) for kind in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)
+        for kind, handler in before.items():
+            signal.signal(kind, handler)

@@ -1,4 +1,4 @@
-"""Reading corpora line by line: pairs and texts, with the place of every line that is broken."""
+"""Reading corpora line by line, as pairs or texts; errors name the file and the line."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -18,7 +18,7 @@ class Pair(NamedTuple):
 
 @dataclass(frozen=True)
 class PairFiles:
-    """Pairs in one file of columns (.tsv), one of objects (.jsonl), or two files side by side.
+    """Pairs from a file of columns (.tsv), a file of objects (.jsonl), or two parallel files.
 
     Columns beyond the second are not read. An object has the keys "source" and "target".
     """
@@ -27,13 +27,13 @@ class PairFiles:
 
     def __iter__(self) -> Iterator[Pair]:
         if len(self.paths) == 2:
-            return _side_by_side(*self.paths)
+            return _parallel_lines(*self.paths)
         (path,) = self.paths
-        return _rows(path, _of_object if path.suffix == ".jsonl" else _of_columns)
+        return _read_pairs(path, _pair_from_json if path.suffix == ".jsonl" else _pair_from_columns)
 
 
 @dataclass(frozen=True)
-class Joined:
+class ConcatenatedCorpus:
     """Several corpora, one after the other."""
 
     parts: tuple[Iterable[Any], ...]
@@ -45,7 +45,7 @@ class Joined:
 
 @dataclass(frozen=True)
 class TextFile:
-    """The texts of a file: what an empty line parts, with the lines of each joined again."""
+    """The texts of a file, separated by empty lines."""
 
     path: Path
 
@@ -61,8 +61,8 @@ class TextFile:
             yield "\n".join(lines)
 
 
-def pairs(*files: str | Path | Sequence[str | Path]) -> Joined:
-    """The pairs of some files; two files side by side are given as a pair of names.
+def pairs(*files: str | Path | Sequence[str | Path]) -> ConcatenatedCorpus:
+    """The pairs of some files; two parallel files are given as a pair of names.
 
     >>> from regard.training.corpora import pairs
     >>> pairs("missing.tsv")
@@ -80,26 +80,26 @@ def pairs(*files: str | Path | Sequence[str | Path]) -> Joined:
         parts.append(PairFiles(paths))
     if not parts:
         raise InputError("expected at least one file of pairs, got none")
-    return Joined(tuple(parts))
+    return ConcatenatedCorpus(tuple(parts))
 
 
 def bar_separated_pairs(path: str | Path) -> Iterator[Pair]:
     """The pairs of a file of lines `source ||| target`, as of word aligners, or of columns."""
     _check(Path(path))
-    return _rows(Path(path), lambda line: _of_columns(line.replace(" ||| ", "\t", 1)))
+    return _read_pairs(Path(path), lambda line: _pair_from_columns(line.replace(" ||| ", "\t", 1)))
 
 
-def texts(*files: str | Path) -> Joined:
-    """The texts of some files, parted by empty lines."""
+def texts(*files: str | Path) -> ConcatenatedCorpus:
+    """The texts of some files, separated by empty lines."""
     if not files:
         raise InputError("expected at least one file of text, got none")
     for each in files:
         _check(Path(each))
-    return Joined(tuple(TextFile(Path(each)) for each in files))
+    return ConcatenatedCorpus(tuple(TextFile(Path(each)) for each in files))
 
 
 def numbered(path: Path) -> Iterator[tuple[int, str]]:
-    """The lines of a file without their ends, counted from 1; bytes that are no text are named."""
+    """The lines of a file with their numbers from 1; a FileError for a line that is not UTF-8."""
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
             try:
@@ -112,11 +112,13 @@ def numbered(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def _check(path: Path) -> None:
+    """Raise a FileError if there is no such file."""
     if not path.is_file():
         raise FileError(f"no corpus {str(path)!r}; name a file that is there")
 
 
-def _rows(path: Path, read: Callable[[str], Pair]) -> Iterator[Pair]:
+def _read_pairs(path: Path, read: Callable[[str], Pair]) -> Iterator[Pair]:
+    """The pair of each line that is not empty; an error names the line."""
     for number, line in numbered(path):
         if not line.strip():
             continue
@@ -126,30 +128,33 @@ def _rows(path: Path, read: Callable[[str], Pair]) -> Iterator[Pair]:
             raise FileError(f"{path}, line {number}: {error}") from error
 
 
-def _of_columns(line: str) -> Pair:
+def _pair_from_columns(line: str) -> Pair:
+    """The pair of a line with a tab between source and target."""
     columns = line.split("\t")
     if len(columns) < 2 or not columns[0].strip() or not columns[1].strip():
         raise InputError(
-            f"expected a source and a target with a tab between, got {_shown(line)}; "
+            f"expected a source and a target with a tab between, got {_shorten(line)}; "
             "mend or remove the line"
         )
     return Pair(columns[0].strip(), columns[1].strip())
 
 
-def _of_object(line: str) -> Pair:
+def _pair_from_json(line: str) -> Pair:
+    """The pair of a JSON object with "source" and "target"."""
     try:
         found = json.loads(line)
     except json.JSONDecodeError as error:
-        raise InputError(f"expected a JSON object, got {_shown(line)}; mend the line") from error
+        raise InputError(f"expected a JSON object, got {_shorten(line)}; mend the line") from error
     sides = [found.get(name) if isinstance(found, dict) else None for name in Pair._fields]
     if not all(isinstance(side, str) and side.strip() for side in sides):
         raise InputError(
-            f'expected an object with the texts "source" and "target", got {_shown(line)}'
+            f'expected an object with the texts "source" and "target", got {_shorten(line)}'
         )
     return Pair(*(str(side).strip() for side in sides))
 
 
-def _side_by_side(first: Path, second: Path) -> Iterator[Pair]:
+def _parallel_lines(first: Path, second: Path) -> Iterator[Pair]:
+    """Pairs of equally numbered lines of two files, which must have the same length."""
     others = numbered(second)
     for number, source in numbered(first):
         _, target = next(others, (0, None))
@@ -163,5 +168,6 @@ def _side_by_side(first: Path, second: Path) -> Iterator[Pair]:
         raise FileError(f"{first}: expected as many lines as {second}, it has fewer")
 
 
-def _shown(line: str) -> str:
+def _shorten(line: str) -> str:
+    """The line in quotes, cut to 60 characters."""
     return repr(line if len(line) <= 60 else f"{line[:60]}…")

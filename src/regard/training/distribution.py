@@ -1,6 +1,6 @@
-"""One process or many: torchrun's ranks, gradients shared by DDP, models that are cut by FSDP2.
+"""Training in one process or in many: torchrun's ranks, DDP, and FSDP2.
 
-Everything here is torch.distributed's; without torchrun there is one rank and nothing to do.
+Everything here calls torch.distributed; without torchrun there is one rank and nothing to do.
 """
 
 import os
@@ -25,15 +25,20 @@ from torch.optim import Optimizer
 
 from regard.errors import RegardError
 
-_GONE = ("gloo", "nccl", "connection", "timed out")  # how a lost process shows in the others
+_LOST_CONNECTION = (
+    "gloo",
+    "nccl",
+    "connection",
+    "timed out",
+)  # how a lost process shows in the others
 Sharing = Literal["ddp", "fsdp"]
-_WHOLE = StateDictOptions(full_state_dict=True, cpu_offload=True)
-_SPREAD = StateDictOptions(full_state_dict=True, broadcast_from_rank0=True)
+_GATHER_OPTIONS = StateDictOptions(full_state_dict=True, cpu_offload=True)
+_SCATTER_OPTIONS = StateDictOptions(full_state_dict=True, broadcast_from_rank0=True)
 
 
 @dataclass(frozen=True)
 class World:
-    """Which of how many processes this is, and the device that it works on."""
+    """The rank of this process, the number of processes, and the device of this one."""
 
     rank: int
     size: int
@@ -41,30 +46,30 @@ class World:
 
     @property
     def is_first(self) -> bool:
-        """Whether this process is the one that writes files and tells of events."""
+        """True for the process that writes files and calls callbacks."""
         return self.rank == 0
 
     def sum(self, *numbers: float) -> list[float]:
         """The sums of numbers over all processes."""
         if self.size == 1:
             return list(numbers)
-        found = torch.tensor(numbers, dtype=torch.float64)
-        found = found.to(self.device) if self.device.type == "cuda" else found
-        dist.all_reduce(found)
-        summed: list[float] = found.tolist()
+        tensor = torch.tensor(numbers, dtype=torch.float64)
+        tensor = tensor.to(self.device) if self.device.type == "cuda" else tensor
+        dist.all_reduce(tensor)
+        summed: list[float] = tensor.tolist()
         return summed
 
     def any(self, here: bool) -> bool:
-        """Whether it is so in some process."""
+        """True if the value is true in any process."""
         return self.sum(float(here))[0] > 0
 
     @contextmanager
     def report_lost_process(self, newest: Callable[[], int]) -> Iterator[None]:
-        """Say it in a sentence when another process has died; `newest` is the step on disk."""
+        """Turn the error of a lost connection into a message with the last saved step."""
         try:
             yield
         except RuntimeError as error:
-            if self.size == 1 or not any(word in str(error).lower() for word in _GONE):
+            if self.size == 1 or not any(word in str(error).lower() for word in _LOST_CONNECTION):
                 raise
             raise RegardError(
                 f"another of the {self.size} processes has ended; run again, with as many as you "
@@ -72,14 +77,14 @@ class World:
             ) from error
 
     def barrier(self) -> None:
-        """Wait for the others."""
+        """Wait until all processes are here."""
         if self.size > 1:
             dist.barrier()
 
 
 @contextmanager
 def process_group(device: str | torch.device | None = None) -> Iterator[World]:
-    """The processes that torchrun started, ready to talk; this one alone without it."""
+    """Join the processes that torchrun started; without it there is this process alone."""
     size, rank = int(os.environ.get("WORLD_SIZE", "1")), int(os.environ.get("RANK", "0"))
     here = torch.device(device if device is not None else _best_device())
     if size == 1:
@@ -95,8 +100,8 @@ def process_group(device: str | torch.device | None = None) -> Iterator[World]:
         dist.destroy_process_group()
 
 
-def shared(module: nn.Module, ranks: World, how: Sharing) -> nn.Module:
-    """The module such that its gradients are the mean over all processes."""
+def distribute_module(module: nn.Module, ranks: World, how: Sharing) -> nn.Module:
+    """The module wrapped by DDP or FSDP2, so that gradients are averaged over processes."""
     if ranks.size == 1:
         return module
     if how == "ddp":
@@ -110,7 +115,7 @@ def shared(module: nn.Module, ranks: World, how: Sharing) -> nn.Module:
 
 
 def defer_gradient_sync(module: nn.Module, *, last: bool) -> AbstractContextManager[None]:
-    """While gradients of several batches add up, only the last of them need be exchanged."""
+    """Skip DDP's gradient exchange for all but the last of the batches that are accumulated."""
     if last or not isinstance(module, DistributedDataParallel):
         return nullcontext()
     return module.no_sync()
@@ -118,7 +123,7 @@ def defer_gradient_sync(module: nn.Module, *, last: bool) -> AbstractContextMana
 
 @contextmanager
 def gather_weights(module: nn.Module) -> Iterator[None]:
-    """While it lasts, every process holds all weights: for work outside of the forward pass."""
+    """Inside the block, every process holds all weights, for work outside of the forward pass."""
     cut = [part for part in module.modules() if isinstance(part, FSDPModule)]
     for part in cut:
         part.unshard()
@@ -130,18 +135,18 @@ def gather_weights(module: nn.Module) -> Iterator[None]:
 
 
 def gather_state(module: nn.Module, optimizer: Optimizer) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The weights and the optimiser's state, gathered from all processes on the first."""
+    """All weights and the whole state of the optimiser, on the first process."""
     return (
-        get_model_state_dict(module, options=_WHOLE),
-        get_optimizer_state_dict(module, optimizer, options=_WHOLE),
+        get_model_state_dict(module, options=_GATHER_OPTIONS),
+        get_optimizer_state_dict(module, optimizer, options=_GATHER_OPTIONS),
     )
 
 
 def scatter_state(
     module: nn.Module, optimizer: Optimizer, weights: dict[str, Any], state: dict[str, Any]
 ) -> None:
-    """Put weights and state, read by the first process, into the parts of all."""
-    options = _SPREAD if dist.is_initialized() else StateDictOptions(full_state_dict=True)
+    """Distribute weights and optimiser state, which the first process has read, to all."""
+    options = _SCATTER_OPTIONS if dist.is_initialized() else StateDictOptions(full_state_dict=True)
     set_model_state_dict(module, weights, options=options)
     set_optimizer_state_dict(module, optimizer, state, options=options)
 

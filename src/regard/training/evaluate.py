@@ -1,4 +1,4 @@
-"""`evaluate`: how well a finished model translates or continues, on pairs or texts."""
+"""Evaluating a finished model: translation quality on pairs, or perplexity on texts."""
 
 import math
 import time
@@ -19,13 +19,13 @@ from regard.training.tasks.batch import mean_token_loss, one_epoch
 from regard.training.tasks.translation import translate_in_batches
 from regard.unicode import HAN_CHARACTER, KANA_CHARACTER
 
-EDGES = (5, 10, 15, 20, 30)  # of the source's length in words, where a stretch ends
+EDGES = (5, 10, 15, 20, 30)  # of the source's length in words, where a range of lengths ends
 
 _TOKENS = 4096  # of a batch whose loss is taken
 
 
 @dataclass(frozen=True)
-class Stretch:
+class LengthRange:
     """The pairs whose source has from `first` to `last` words, and the chrF of these alone."""
 
     first: int
@@ -36,10 +36,11 @@ class Stretch:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """How good translations are, and how fast they came.
+    """The quality of translations, and the speed of translating.
 
-    `loss` is that of a target token of the references, in nats; `speed` is target tokens written
-    in a second; `bleu_tokenizer` is that of sacrebleu, and `signature` all that BLEU depends on.
+    `loss` is that of a target token of the references, in nats; `speed` is the number of target
+    tokens per second; `bleu_tokenizer` is sacrebleu's, and `signature` has all that BLEU
+    depends on.
     """
 
     pairs: int
@@ -49,12 +50,12 @@ class Evaluation:
     speed: float
     bleu_tokenizer: str
     signature: str
-    by_length: tuple[Stretch, ...]
+    by_length: tuple[LengthRange, ...]
 
 
 @dataclass(frozen=True)
 class Likelihood:
-    """How likely texts are: the loss of a token in nats, and its exponential."""
+    """The mean loss of a token in nats, and the perplexity, its exponential."""
 
     texts: int
     loss: float
@@ -79,15 +80,15 @@ def evaluate(
         raise InputError("expected at least one pair to evaluate on, got none")
     sources, references = (list(side) for side in zip(*pairs, strict=True))
     outputs, tokens, start = [""] * len(pairs), 0, time.perf_counter()
-    for done, each in enumerate(translate_in_batches(model, sources, beam=beam), 1):
-        outputs[each.sentence] = each.text
-        tokens += each.tokens
+    for done, translation in enumerate(translate_in_batches(model, sources, beam=beam), 1):
+        outputs[translation.sentence] = translation.text
+        tokens += translation.tokens
         on_progress(done)
     speed = tokens / (time.perf_counter() - start)
     bleu_tokenizer = bleu_tokenizer or bleu_tokenizer_for(references)
     quality = translation_metrics(outputs, references, bleu_tokenizer)
-    stretches = tuple(_stretches(sources, outputs, references))
-    loss = _loss(model, pairs)
+    by_length = tuple(_chrf_by_length(sources, outputs, references))
+    loss = _token_loss(model, pairs)
     return Evaluation(
         len(pairs),
         quality.bleu,
@@ -96,12 +97,12 @@ def evaluate(
         speed,
         bleu_tokenizer,
         quality.signature,
-        stretches,
+        by_length,
     )
 
 
 def evaluate_texts(model: Any, texts: Sequence[str], *, longest: int = 512) -> Likelihood:
-    """The loss of a token of texts, which are read in pieces of at most the longest length."""
+    """The mean loss of a token of texts, which are cut into pieces of at most `longest` tokens."""
     if not texts:
         raise InputError("expected at least one text to evaluate on, got none")
     task = LanguageModelling(_recipe("language-modelling", longest), model.tokenizer)
@@ -112,7 +113,7 @@ def evaluate_texts(model: Any, texts: Sequence[str], *, longest: int = 512) -> L
 
 
 def bleu_tokenizer_for(references: Sequence[str]) -> str:
-    """The tokenizer of sacrebleu that fits: zh for Chinese, characters for Japanese, else 13a."""
+    """The sacrebleu tokenizer for a language: zh for Chinese, char for Japanese, else 13a."""
     text = "".join(references)
     # Fewer than one Chinese character per sentence are names and quotations in another language.
     if len(HAN_CHARACTER.findall(text)) < len(references):
@@ -120,13 +121,14 @@ def bleu_tokenizer_for(references: Sequence[str]) -> str:
     return "char" if len(KANA_CHARACTER.findall(text)) > len(references) else "zh"
 
 
-def length(text: str) -> int:
-    """The words of a text; of Chinese its characters."""
+def word_count(text: str) -> int:
+    """The number of words of a text, where each Chinese character counts as a word."""
     return len(HAN_CHARACTER.findall(text)) + len(HAN_CHARACTER.sub(" ", text).split())
 
 
-def _loss(model: Any, pairs: Sequence[Pair]) -> float:
-    # Not every model begins with the token that its tokenizer calls the first.
+def _token_loss(model: Any, pairs: Sequence[Pair]) -> float:
+    """The mean loss of a target token."""
+    # Some models start with another token than their tokenizer's bos, Marian with padding.
     start = model.generation.decoder_start_token_id
     task = Translation(_recipe("translation"), model.tokenizer, start=start)
     with torch.no_grad():
@@ -135,20 +137,25 @@ def _loss(model: Any, pairs: Sequence[Pair]) -> float:
 
 
 def _recipe(task: Any, longest: int = 512) -> Recipe:
-    """A recipe of which nothing counts but the longest piece: there is no run."""
+    """A recipe for a task that is not trained: only its maximum length is used."""
     return Recipe(task, Path(), data=Data(longest=longest))
 
 
-def _stretches(
+def _chrf_by_length(
     sources: Sequence[str], outputs: Sequence[str], references: Sequence[str]
-) -> Iterator[Stretch]:
-    lengths = list(map(length, sources))
+) -> Iterator[LengthRange]:
+    """chrF for each range of source lengths that has any pair."""
+    lengths = list(map(word_count, sources))
     for first, last in zip((1, *(edge + 1 for edge in EDGES)), (*EDGES, None), strict=True):
         inside = [
             number
-            for number, each in enumerate(lengths)
-            if first <= each and (last is None or each <= last)
+            for number, length in enumerate(lengths)
+            if first <= length and (last is None or length <= last)
         ]
         if inside:
-            mine, theirs = ([side[n] for n in inside] for side in (outputs, references))
-            yield Stretch(first, last, len(inside), translation_metrics(mine, theirs).chrf)
+            some_outputs, some_references = (
+                [side[number] for number in inside] for side in (outputs, references)
+            )
+            yield LengthRange(
+                first, last, len(inside), translation_metrics(some_outputs, some_references).chrf
+            )

@@ -1,4 +1,4 @@
-"""What happens while a model is trained, as small values that callbacks are given."""
+"""The events of training, small values that are passed to callbacks."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ Reason = Literal["done", "stopped early", "interrupted", "out of time"]
 
 @dataclass(frozen=True)
 class Started:
-    """Training begins, or goes on after `step` steps; `total` is how many there will be."""
+    """Training begins, or resumes after `step` of `total` steps."""
 
     model: nn.Module
     step: int
@@ -21,7 +21,7 @@ class Started:
 
 @dataclass(frozen=True)
 class Stepped:
-    """One step of the optimiser: the mean loss of its tokens, and how it was made."""
+    """One step of the optimiser: the mean loss of a token, the learning rate, and so on."""
 
     step: int
     loss: float
@@ -30,7 +30,7 @@ class Stepped:
     """The share of the batch's target side that was padding."""
     rate: float
     norm: float
-    """That of the gradient, before clipping."""
+    """The norm of the gradient before clipping."""
     seconds: float
 
 
@@ -43,12 +43,12 @@ class Evaluated:
     samples: tuple[Mapping[str, str], ...] = ()
     best: bool = False
     model: nn.Module | None = field(default=None, repr=False, compare=False)
-    """The model as it is now, for callbacks that look at it."""
+    """The model at this step, for callbacks that run it."""
 
 
 @dataclass(frozen=True)
 class Saved:
-    """A whole checkpoint is on disk."""
+    """A checkpoint was written."""
 
     step: int
     path: Path
@@ -56,7 +56,7 @@ class Saved:
 
 @dataclass(frozen=True)
 class Ended:
-    """Nothing more comes, and why."""
+    """Training has ended, for this reason."""
 
     step: int
     reason: Reason

@@ -1,4 +1,4 @@
-"""Callbacks that write down what happens: a line of JSON each, or TensorBoard's files."""
+"""Callbacks that log events: as lines of JSON, or for TensorBoard."""
 
 import json
 import time
@@ -17,7 +17,7 @@ class JsonLines:
         self.path = path
 
     def __call__(self, event: Event) -> None:
-        """Write an event down."""
+        """Log an event."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         line = json.dumps({"time": round(time.time(), 3)} | record(event), ensure_ascii=False)
         with self.path.open("a", encoding="utf-8") as file:
@@ -25,7 +25,7 @@ class JsonLines:
 
 
 class TensorBoard:
-    """Writes losses, rates and scores for TensorBoard."""
+    """Logs losses, learning rates and metrics for TensorBoard."""
 
     def __init__(self, folder: Path) -> None:
         try:
@@ -38,7 +38,7 @@ class TensorBoard:
         self.writer: Any = SummaryWriter(str(folder))
 
     def __call__(self, event: Event) -> None:
-        """Write an event down."""
+        """Log an event."""
         if isinstance(event, Stepped):
             for name in ("loss", "rate", "norm"):
                 self.writer.add_scalar(f"train/{name}", getattr(event, name), event.step)

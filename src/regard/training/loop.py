@@ -1,4 +1,4 @@
-"""The loop: batches in, steps of the optimiser out, events for whoever listens."""
+"""The training loop: steps of the optimiser, evaluations and checkpoints, reported as events."""
 
 import math
 import time
@@ -11,26 +11,26 @@ import torch
 from torch import Tensor, nn
 
 from regard.errors import InputError, NotFiniteError
-from regard.training.batches import Batches, Example, Place, share
+from regard.training.batches import Batches, Example, Place, process_share
 from regard.training.checkpoints import (
     Checkpoint,
     Tensors,
     checkpoints,
-    flattened,
-    forget,
-    generators,
+    flatten_optimizer_state,
     load_checkpoint,
-    restored,
+    random_state,
+    remove_old_checkpoints,
+    restore_optimizer_state,
     save_checkpoint,
 )
-from regard.training.contexts import compiled, deferred_interrupts
+from regard.training.contexts import compiled_model, deferred_interrupts
 from regard.training.distribution import (
     World,
     defer_gradient_sync,
+    distribute_module,
     gather_state,
     gather_weights,
     scatter_state,
-    shared,
 )
 from regard.training.events import (
     Callback,
@@ -48,11 +48,11 @@ from regard.training.schedules import schedule
 
 @runtime_checkable
 class Batch(Protocol):
-    """What a task makes of examples; the loop only counts it and moves it."""
+    """The tensors of a batch, made by a task; the loop only counts tokens and moves them."""
 
     @property
     def tokens(self) -> int:
-        """How many tokens its loss is the sum over."""
+        """The number of tokens that its loss is summed over."""
 
     @property
     def padding(self) -> float:
@@ -75,7 +75,7 @@ class Metrics(NamedTuple):
 
 @runtime_checkable
 class Task(Protocol):
-    """What the loop needs to know of the work: it knows neither text nor translation itself."""
+    """What the loop needs of a task; the loop itself knows nothing about text."""
 
     def batches(self) -> Batches:
         """The training examples, in batches without end."""
@@ -91,18 +91,21 @@ class Task(Protocol):
 
 
 @runtime_checkable
-class Remembers(Protocol):
-    """A task with something to remember from step to step, beside the weights."""
+class StatefulTask(Protocol):
+    """A task with a state that changes from step to step and belongs into checkpoints."""
 
     def state(self) -> Mapping[str, Any]:
-        """What it remembers, as JSON types."""
+        """The state as JSON types."""
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on with what it remembered."""
+        """Take over the state of a checkpoint."""
 
 
-class _Lesson(nn.Module):
-    """A model with its task: what is run forward, and shared among processes, is the loss."""
+class _LossModule(nn.Module):
+    """A module whose forward pass is the task's loss of a model.
+
+    DDP and FSDP2 wrap this module, because they exchange gradients of what `forward` computes.
+    """
 
     def __init__(self, model: nn.Module, task: Task) -> None:
         super().__init__()
@@ -114,8 +117,8 @@ class _Lesson(nn.Module):
 
 
 @dataclass
-class _Standing:
-    """How far training is: steps, the best score, and evaluations since it was reached."""
+class _Progress:
+    """The progress of training: steps, the best metric, and evaluations since it was reached."""
 
     step: int = 0
     best: float = -math.inf
@@ -124,7 +127,7 @@ class _Standing:
 
 
 class Loop:
-    """Trains a model on a task by a plan, with checkpoints in a folder that it goes on from."""
+    """Trains a model on a task by a plan; resumes from the newest checkpoint in the folder."""
 
     def __init__(
         self,
@@ -137,29 +140,29 @@ class Loop:
     ) -> None:
         self.model, self.task, self.plan, self.ranks = model.to(ranks.device), task, plan, ranks
         self.folder, self.callbacks = folder / "checkpoints", callbacks
-        self.lesson = shared(_Lesson(self.model, task), ranks, plan.sharing)
+        self.loss_module = distribute_module(_LossModule(self.model, task), ranks, plan.sharing)
         self.optimizer = torch.optim.AdamW(
-            _groups(self.lesson, plan.weight_decay),
+            _parameter_groups(self.loss_module, plan.weight_decay),
             lr=plan.rate,
             betas=plan.betas,
             fused=plan.sharing == "ddp",
         )
         self.rate = schedule(plan.schedule, plan.warmup, plan.steps)
-        self.standing = _Standing()
+        self.progress = _Progress()
         self.data = task.batches()
-        self._asked: list[int] = []  # signals that came
+        self._signals: list[int] = []  # Ctrl-C or SIGTERM, recorded by `deferred_interrupts`
 
     def run(self) -> Ended:
-        """Train until the plan is done, and say why it ended."""
+        """Train until the plan is done or interrupted; the event says why it ended."""
         self._resume()
-        self._tell(Started(self.model, self.standing.step, self.plan.steps))
+        self._report(Started(self.model, self.progress.step, self.plan.steps))
         with (
-            deferred_interrupts(self._asked),
+            deferred_interrupts(self._signals),
             self.ranks.report_lost_process(self._newest),
-            compiled(self.model, wanted=self.plan.compile),
+            compiled_model(self.model, enabled=self.plan.compile),
         ):
             reason = self._train()
-        return Ended(self.standing.step, reason)
+        return Ended(self.progress.step, reason)
 
     def _newest(self) -> int:
         """The step of the newest checkpoint, 0 if there is none."""
@@ -167,48 +170,51 @@ class Loop:
         return load_checkpoint(found[-1]).step if found else 0
 
     def _train(self) -> Reason:
+        """Step until the last step, an interrupt, the time limit or early stopping."""
         stream, begin = iter(self.data), time.monotonic()
-        self.lesson.train()
-        while self.standing.step < self.plan.steps:
+        self.loss_module.train()
+        while self.progress.step < self.plan.steps:
             self._step(stream)
-            step = self.standing.step
+            step = self.progress.step
             due = step % self.plan.evaluate_every == 0 or step == self.plan.steps
             if due:
                 self._evaluate()
             late = time.monotonic() - begin > 60 * self.plan.minutes
-            stop = self.ranks.any(bool(self._asked) or late)
+            stop = self.ranks.any(bool(self._signals) or late)
             if due or stop or step % self.plan.save_every == 0:
                 self._save()
             if stop:
-                return "interrupted" if self._asked else "out of time"
-            if due and self.plan.patience and self.standing.stale >= self.plan.patience:
+                return "interrupted" if self._signals else "out of time"
+            if due and self.plan.patience and self.progress.stale >= self.plan.patience:
                 return "stopped early"
         return "done"
 
     def _step(self, stream: Iterator[list[Example]]) -> None:
+        """One step of the optimiser, over `accumulate` batches."""
         start = time.monotonic()
         batches = [self._batch(next(stream)) for _ in range(self.plan.accumulate)]
         tokens = sum(self.ranks.sum(*(float(batch.tokens) for batch in batches)))
         total = torch.zeros((), device=self.ranks.device)
         for number, batch in enumerate(batches):
             with (
-                defer_gradient_sync(self.lesson, last=number == len(batches) - 1),
+                defer_gradient_sync(self.loss_module, last=number == len(batches) - 1),
                 self._precision(),
             ):
-                loss = self.lesson(batch)
-            # processes' gradients are averaged: the mean over all tokens is their sum over it
+                loss = self.loss_module(batch)
+            # DDP averages gradients over processes. Times their number it is the sum; divided by
+            # the tokens of all processes it is the gradient of the mean loss.
             (loss * (self.ranks.size / tokens)).backward()
             total += loss.detach()
-        step = self.standing.step + 1
-        norm = nn.utils.clip_grad_norm_(self.lesson.parameters(), self.plan.clip or math.inf)
-        mean = self._checked(self.ranks.sum(total.item())[0] / tokens, step)
+        step = self.progress.step + 1
+        norm = nn.utils.clip_grad_norm_(self.loss_module.parameters(), self.plan.clip or math.inf)
+        mean = self._check_loss(self.ranks.sum(total.item())[0] / tokens, step)
         for group in self.optimizer.param_groups:
             group["lr"] = self.plan.rate * self.rate(step)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
-        self.standing.step = step
+        self.progress.step = step
         padding = sum(batch.padding for batch in batches) / len(batches)
-        self._tell(
+        self._report(
             Stepped(
                 step,
                 mean,
@@ -221,16 +227,19 @@ class Loop:
         )
 
     def _batch(self, examples: list[Example]) -> Batch:
-        mine = share(examples, self.ranks.rank, self.ranks.size)
-        # a process without an example of its own runs one for nothing: all must take part
+        """This process's part of a batch, on its device."""
+        mine = process_share(examples, self.ranks.rank, self.ranks.size)
+        # With fewer examples than processes, some run an example twice: all must take part.
         batch = self.task.collate(mine or examples[:1])
         return batch.to(self.ranks.device)
 
     def _precision(self) -> Any:
-        wanted = self.plan.precision == "bfloat16"
-        return torch.autocast(self.ranks.device.type, torch.bfloat16, enabled=wanted)
+        """Autocast to bfloat16 if the plan says so."""
+        enabled = self.plan.precision == "bfloat16"
+        return torch.autocast(self.ranks.device.type, torch.bfloat16, enabled=enabled)
 
-    def _checked(self, loss: float, step: int) -> float:
+    def _check_loss(self, loss: float, step: int) -> float:
+        """The loss, or a NotFiniteError."""
         if not math.isfinite(loss):
             raise NotFiniteError(
                 f"the loss of step {step} is {loss}; the last checkpoint is as it was: go on from "
@@ -239,37 +248,40 @@ class Loop:
         return loss
 
     def _evaluate(self) -> None:
-        self.lesson.eval()
-        with torch.no_grad(), gather_weights(self.lesson):
+        """Compute the metrics on held-out examples, and note whether they are the best."""
+        self.loss_module.eval()
+        with torch.no_grad(), gather_weights(self.loss_module):
             metrics = self.task.evaluate(self.model)
-        self.lesson.train()
-        standing, better = self.standing, metrics.deciding > self.standing.best
-        standing.stale = 0 if better else standing.stale + 1
+        self.loss_module.train()
+        progress, better = self.progress, metrics.deciding > self.progress.best
+        progress.stale = 0 if better else progress.stale + 1
         if better:
-            standing.best, standing.best_step = metrics.deciding, standing.step
-        self._tell(Evaluated(standing.step, metrics.values, metrics.samples, better, self.model))
+            progress.best, progress.best_step = metrics.deciding, progress.step
+        self._report(Evaluated(progress.step, metrics.values, metrics.samples, better, self.model))
 
     def _save(self) -> None:
-        weights, optimizer = gather_state(self.lesson, self.optimizer)
+        """Write a checkpoint, and remove old ones."""
+        weights, optimizer = gather_state(self.loss_module, self.optimizer)
         if self.ranks.is_first:
-            tensors, plain = flattened(optimizer)
+            tensors, plain = flatten_optimizer_state(optimizer)
             place = {"epoch": self.data.place.epoch, "batch": self.data.place.batch}
             state = {
-                "standing": vars(self.standing),
+                "standing": vars(self.progress),
                 "place": place,
                 "optimizer": plain,
-                "generators": generators(),
-                "task": self.task.state() if isinstance(self.task, Remembers) else {},
+                "generators": random_state(),
+                "task": self.task.state() if isinstance(self.task, StatefulTask) else {},
             }
             path = save_checkpoint(
-                Checkpoint(self.standing.step, _named(weights), tensors, state), self.folder
+                Checkpoint(self.progress.step, _model_weights(weights), tensors, state), self.folder
             )
-            best = self.folder / f"step-{self.standing.best_step:08d}"
-            forget(self.folder, self.plan.keep, spared=[best])
-            self._tell(Saved(self.standing.step, path))
+            best = self.folder / f"step-{self.progress.best_step:08d}"
+            remove_old_checkpoints(self.folder, self.plan.keep, spared=[best])
+            self._report(Saved(self.progress.step, path))
         self.ranks.barrier()
 
     def _resume(self) -> None:
+        """Continue from the newest checkpoint, if there is one."""
         found = checkpoints(self.folder)
         if not found:
             return
@@ -281,22 +293,23 @@ class Loop:
             )
         state = checkpoint.state
         weights = {f"model.{name}": each for name, each in checkpoint.model.items()}
-        optimizer = restored(checkpoint.optimizer, state["optimizer"])
-        scatter_state(self.lesson, self.optimizer, weights, optimizer)
-        self.standing = _Standing(**state["standing"])
-        self.data.go_to(Place(**state["place"]))
-        if isinstance(self.task, Remembers) and state.get("task"):
+        optimizer = restore_optimizer_state(checkpoint.optimizer, state["optimizer"])
+        scatter_state(self.loss_module, self.optimizer, weights, optimizer)
+        self.progress = _Progress(**state["standing"])
+        self.data.resume_at(Place(**state["place"]))
+        if isinstance(self.task, StatefulTask) and state.get("task"):
             self.task.restore(state["task"])
         torch.set_rng_state(torch.tensor(state["generators"], dtype=torch.uint8))
 
-    def _tell(self, event: Event) -> None:
+    def _report(self, event: Event) -> None:
+        """Call the callbacks, in the first process only."""
         if self.ranks.is_first:
             for callback in self.callbacks:
                 callback(event)
 
 
-def _named(weights: Mapping[str, Tensor]) -> Tensors:
-    """The weights by the names that they have in the model itself; each storage once."""
+def _model_weights(weights: Mapping[str, Tensor]) -> Tensors:
+    """The weights by their names in the model itself; a shared tensor is stored once."""
     seen: set[tuple[int, int]] = set()
     kept: Tensors = {}
     for name, each in weights.items():
@@ -307,8 +320,8 @@ def _named(weights: Mapping[str, Tensor]) -> Tensors:
     return kept
 
 
-def _groups(module: nn.Module, decay: float) -> list[dict[str, Any]]:
-    """Matrices decay; biases and norms do not."""
+def _parameter_groups(module: nn.Module, decay: float) -> list[dict[str, Any]]:
+    """Parameter groups of the optimiser: weight decay for matrices, none for biases and norms."""
     learned = [each for each in module.parameters() if each.requires_grad]
     return [
         {"params": [each for each in learned if each.dim() > 1], "weight_decay": decay},

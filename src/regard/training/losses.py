@@ -1,4 +1,4 @@
-"""What is minimised: cross-entropy with smoothed labels, in pieces that fit the cache."""
+"""Training losses: cross-entropy with label smoothing, computed in pieces, and REINFORCE."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -43,7 +43,9 @@ def projected_cross_entropy(
     """
     counted = labels.flatten() != IGNORED
     kept = hidden.flatten(0, -2)[counted]
-    loss: Tensor = _InPieces.apply(kept, weight, bias, labels.flatten()[counted], smoothing)  # type: ignore[no-untyped-call]
+    loss: Tensor = _PiecewiseCrossEntropy.apply(
+        kept, weight, bias, labels.flatten()[counted], smoothing
+    )  # type: ignore[no-untyped-call]
     return loss
 
 
@@ -56,14 +58,14 @@ class Baseline:
 
     value: float | None = None
 
-    def seen(self, reward: float) -> float:
-        """The mean before this reward, which joins it."""
+    def update(self, reward: float) -> float:
+        """The mean before this reward, which is then included in it."""
         before = reward if self.value is None else self.value
         self.value = 0.9 * before + 0.1 * reward
         return before
 
 
-def reinforced(
+def reinforce_loss(
     logits: Float[Tensor, "batch length vocab"],
     log_probability: Float[Tensor, "batch length"],
     labels: Int[Tensor, "batch length"],
@@ -81,12 +83,14 @@ def reinforced(
         log_p = logits.float().log_softmax(dim=-1)
         reward = log_p.gather(-1, labels.clamp_min(0)[..., None])[..., 0].masked_fill(~counted, 0)
         mean = float(reward.sum() / counted.sum().clamp_min(1))
-        better = (reward - baseline.seen(mean)).masked_fill(~counted, 0)
+        better = (reward - baseline.update(mean)).masked_fill(~counted, 0)
     taught = -(better * log_probability).sum()
     return cross_entropy(logits, labels, smoothing) + taught - taught.detach()
 
 
-class _InPieces(torch.autograd.Function):
+class _PiecewiseCrossEntropy(torch.autograd.Function):
+    """Computes loss and gradients together, for a few rows of logits at a time."""
+
     @staticmethod
     def forward(
         ctx: Any,
@@ -98,29 +102,30 @@ class _InPieces(torch.autograd.Function):
     ) -> Tensor:
         vocab, exact = len(weight), torch.promote_types(hidden.dtype, torch.float32)
         total = hidden.new_zeros((), dtype=exact)
-        to_hidden, to_weight = torch.empty_like(hidden), torch.zeros_like(weight)
-        to_bias = None if bias is None else torch.zeros_like(bias)
+        grad_hidden, grad_weight = torch.empty_like(hidden), torch.zeros_like(weight)
+        grad_bias = None if bias is None else torch.zeros_like(bias)
         rows = max(1, PIECE // vocab)
         for start in range(0, len(hidden), rows):
-            piece, wanted = hidden[start : start + rows], labels[start : start + rows, None]
+            piece, target = hidden[start : start + rows], labels[start : start + rows, None]
             log_p = F.linear(piece, weight, bias).log_softmax(-1, dtype=exact)
-            total -= (1 - smoothing) * log_p.gather(1, wanted).sum()
+            total -= (1 - smoothing) * log_p.gather(1, target).sum()
             if smoothing:
                 total -= smoothing / vocab * log_p.sum()
             slope = log_p.exp_()  # softmax - smoothed label
             if smoothing:
                 slope -= smoothing / vocab
-            slope.scatter_add_(1, wanted, slope.new_full(wanted.shape, smoothing - 1))
+            slope.scatter_add_(1, target, slope.new_full(target.shape, smoothing - 1))
             slope = slope.to(weight.dtype)
-            torch.mm(slope, weight, out=to_hidden[start : start + rows])
-            to_weight.addmm_(slope.T, piece)
-            if to_bias is not None:
-                to_bias += slope.sum(0)
-        ctx.save_for_backward(to_hidden, to_weight, to_bias)
+            torch.mm(slope, weight, out=grad_hidden[start : start + rows])
+            grad_weight.addmm_(slope.T, piece)
+            if grad_bias is not None:
+                grad_bias += slope.sum(0)
+        ctx.save_for_backward(grad_hidden, grad_weight, grad_bias)
         return total
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        found = [None if each is None else each * gradient for each in ctx.saved_tensors]
-        return *found, None, None
+        saved = ctx.saved_tensors
+        scaled = [None if tensor is None else tensor * gradient for tensor in saved]
+        return *scaled, None, None

@@ -1,4 +1,4 @@
-"""A recipe: all that a training run depends on, as a short TOML file of documented keys."""
+"""The recipe of a training run: every key of its TOML file, documented."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -14,34 +14,34 @@ __all__ = ["Data", "Plan", "Recipe", "Vocabulary"]
 
 @dataclass(frozen=True)
 class Data(Config):
-    """What is learnt from, and what is held out.
+    """The section [data]: training files and held-out files.
 
-    File names are those beside the recipe. `stripped` is the share of pairs that are also seen
-    without the punctuation at their ends: who types "I love you" should not get a full stop.
+    File names are relative to the recipe. `stripped` is the share of pairs that are also trained on
+    without the punctuation at their ends, so that "I love you" is translated without a full stop.
     """
 
     train: tuple = ()  # type: ignore[type-arg]
-    """Files: .tsv or .jsonl of pairs, or texts; ["a.en", "a.zh"] within is two side by side."""
+    """Files of pairs (.tsv or .jsonl) or of texts; ["a.en", "a.zh"] are two parallel files."""
     dev: str = ""
-    """The held-out file that scores are taken on."""
+    """The held-out file on which metrics are computed."""
     longest: int = 128
-    """Examples with a side of more tokens are left out."""
+    """Examples with more tokens on one side are left out; texts are cut into pieces."""
     language: Literal["zh", "13a", "char", "ja-mecab", "none"] = "13a"
     """How sacrebleu splits the target into words."""
     stripped: float = 0.0
-    """The share of pairs that are seen once more without punctuation at the end."""
+    """The share of pairs that are repeated without punctuation at the end."""
 
 
 @dataclass(frozen=True)
 class Vocabulary(Config):
-    """How text becomes tokens; the settings of `Tokenizer.train`."""
+    """The section [vocabulary]: the settings of `Tokenizer.train`."""
 
     kind: Literal["bpe", "byte-bpe", "unigram", "word", "character"] = "bpe"
     size: int = 8000
-    """Of the source, or of both where they share one."""
+    """The size of the source vocabulary, or of the one that both share."""
     target_kind: Literal["bpe", "byte-bpe", "unigram", "word", "character"] | None = None
     target_size: int | None = None
-    """With it, source and target have a vocabulary each."""
+    """If given, source and target have a vocabulary each."""
     punctuation: bool = True
     """Whether a punctuation mark is a token of its own."""
     chinese: Literal["character", "subword"] = "character"
@@ -56,10 +56,10 @@ class Vocabulary(Config):
 
 @dataclass(frozen=True)
 class Plan(Config):
-    """How the loop runs."""
+    """The section [plan]: how long and how to train."""
 
     steps: int = 10000
-    """Steps of the optimiser in all."""
+    """The number of optimiser steps in all."""
     tokens: int = 4096
     """Tokens of a batch, padding included, for all processes together."""
     accumulate: int = 1
@@ -74,30 +74,30 @@ class Plan(Config):
     clip: float = 1.0
     """The largest norm of the gradient; 0 for no limit."""
     smoothing: float = 0.1
-    """Of the labels."""
+    """Label smoothing."""
     hard: Literal["reinforce", "straight-through"] | None = None
     """How hard attention learns: REINFORCE with a moving baseline, or a soft gradient."""
     precision: Literal["float32", "bfloat16"] = "float32"
     compile: bool = False
     """Whether the model goes through torch.compile."""
     sharing: Literal["ddp", "fsdp"] = "ddp"
-    """Under torchrun: every process holds the model, or a part of it."""
+    """Under torchrun: every process holds the whole model (ddp) or a part of it (fsdp)."""
     minutes: float = 1e9
-    """After so many minutes the run saves and ends, to be gone on with."""
+    """After this time the run saves a checkpoint and ends; it can be resumed."""
     evaluate_every: int = 1000
     save_every: int = 1000
     keep: int = 5
     """Newest checkpoints that are kept, beside the best."""
     average: int = 1
-    """The finished model is the mean of so many of the newest checkpoints; 0: the best one."""
+    """The finished model is the mean of this many newest checkpoints; 0 takes the best one."""
     stored: Literal["float32", "float16"] = "float32"
-    """In what the finished model is written; float16 is half as large, and read as float32."""
+    """The dtype of the finished model's file; float16 is half as large, and loaded as float32."""
     patience: int = 0
-    """Evaluations without a better score until training stops; 0 for never."""
+    """Stop after this many evaluations without a better metric; 0 for never."""
     beam: int = 1
-    """Beams of the translations that are scored."""
+    """The number of beams in evaluations."""
     examples: int = 500
-    """Held-out examples that are translated at each evaluation."""
+    """The number of held-out examples of an evaluation."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -115,7 +115,7 @@ class Plan(Config):
 
 @dataclass(frozen=True)
 class Recipe:
-    """A whole run: the task, its data and vocabulary, the model's own settings, and the plan."""
+    """A training run: the task, its data and vocabulary, the model's settings, and the plan."""
 
     task: str
     """A name of `regard.training.tasks.TASKS`."""

@@ -16,7 +16,7 @@ SECTIONS: dict[str, type[Config]] = {"data": Data, "vocabulary": Vocabulary, "pl
 
 
 def load_recipe(path: str | Path, **changes: Any) -> Recipe:
-    """The recipe of a file; changes are keys such as plan.steps, given as {"plan.steps": 5}."""
+    """The recipe of a TOML file; `changes` replace keys, such as {"plan.steps": 5}."""
     path = Path(path)
     try:
         found = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -31,6 +31,7 @@ def load_recipe(path: str | Path, **changes: Any) -> Recipe:
 
 
 def _recipe(found: dict[str, Any], beside: Path) -> Recipe:
+    """The recipe of parsed TOML, checked."""
     known = [each.name for each in fields(Recipe)]
     for name in found:
         if name not in known:
@@ -41,24 +42,25 @@ def _recipe(found: dict[str, Any], beside: Path) -> Recipe:
     if "folder" not in found:
         raise InputError("a recipe expected the key folder: where checkpoints and the model go")
     sections = {
-        name: kind.from_json(_placed(found.get(name, {}), beside))
+        name: kind.from_json(_resolve_files(found.get(name, {}), beside))
         for name, kind in SECTIONS.items()
     }
     folder = beside / found["folder"]
     return Recipe(task, folder, found.get("seed", 0), model=found.get("model", {}), **sections)  # type: ignore[arg-type]
 
 
-def _placed(section: dict[str, Any], beside: Path) -> dict[str, Any]:
-    """The section with the files that it names found beside the recipe."""
+def _resolve_files(section: dict[str, Any], beside: Path) -> dict[str, Any]:
+    """The section with its file names resolved relative to the recipe."""
     placed = dict(section)
     if isinstance(placed.get("train"), list):
-        placed["train"] = [_beside(each, beside) for each in placed["train"]]
+        placed["train"] = [_resolve_file(each, beside) for each in placed["train"]]
     if placed.get("dev"):
-        placed["dev"] = _beside(placed["dev"], beside)
+        placed["dev"] = _resolve_file(placed["dev"], beside)
     return placed
 
 
-def _beside(name: Any, beside: Path) -> Any:
+def _resolve_file(name: Any, beside: Path) -> Any:
+    """A file name, or a pair of them, relative to the folder of the recipe."""
     if isinstance(name, list):
-        return tuple(_beside(each, beside) for each in name)
+        return tuple(_resolve_file(each, beside) for each in name)
     return str(beside / name)

@@ -1,4 +1,4 @@
-"""How the learning rate goes with the step; a share of its peak, counted from step 1."""
+"""Learning rate schedules: the fraction of the peak rate at each step, counted from 1."""
 
 import math
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""`train`: from a recipe to a finished model in a folder."""
+"""Training a model by a recipe: `train` builds it, runs the loop and writes the result."""
 
 import re
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from regard.models import Transformer, TransformerConfig
 from regard.models.generation import GenerationSettings
 from regard.models.recurrent import Recurrent, RecurrentConfig
 from regard.models.tokenizers import Tokenizer
-from regard.training.checkpoints import average, checkpoints, load_checkpoint
+from regard.training.checkpoints import average_weights, checkpoints, load_checkpoint
 from regard.training.distribution import World, process_group
 from regard.training.events import Callback, Ended
 from regard.training.loop import Loop
@@ -24,7 +24,7 @@ from regard.training.recipe import Recipe
 from regard.training.recipe_file import load_recipe
 from regard.training.tasks import TASKS
 
-_KINDS: dict[str, tuple[Any, Any]] = {
+_MODEL_CLASSES: dict[str, tuple[Any, Any]] = {
     "transformer": (Transformer, TransformerConfig),
     "recurrent": (Recurrent, RecurrentConfig),
 }
@@ -37,48 +37,49 @@ def train(
     device: str | None = None,
     changes: dict[str, Any] | None = None,
 ) -> Ended:
-    """Train the model of a recipe, or go on with it; the finished one is folder/model.
+    """Train the model of a recipe, or resume its training; the finished model is in folder/model.
 
-    Under torchrun the processes share the work. The same recipe in the same folder goes on where
-    it was, bit for bit on one CPU process; changes are keys of the recipe such as "plan.steps".
+    Under torchrun the processes share the work. Called again with the same folder, training resumes
+    from the newest checkpoint, on one CPU process with bit-identical results. `changes` replace
+    keys of the recipe: {"plan.steps": 500}.
     """
     if not isinstance(recipe, Recipe):
         recipe = load_recipe(recipe, **changes or {})
     with process_group(device) as ranks:
         torch.manual_seed(recipe.seed)
         tokenizer = _tokenizer(recipe, ranks)
-        model = build(recipe, tokenizer)
+        model = build_model(recipe, tokenizer)
         task: Any = TASKS[recipe.task](recipe, tokenizer)
         loop = Loop(model, task, recipe.plan, recipe.folder, ranks, callbacks)
         ended = loop.run()
         if ranks.is_first and ended.reason in ("done", "stopped early"):
-            ended = replace(ended, path=finish(recipe, model))
+            ended = replace(ended, path=write_finished_model(recipe, model))
         for callback in callbacks if ranks.is_first else ():
             callback(ended)
     return ended
 
 
-def build(recipe: Recipe, tokenizer: Tokenizer) -> Any:
+def build_model(recipe: Recipe, tokenizer: Tokenizer) -> Any:
     """The recipe's model with random weights, of the vocabulary's size."""
     settings = dict(recipe.model)
     kind = str(settings.pop("class", "transformer"))
-    if kind not in _KINDS:
-        raise UnknownNameError("class of model", kind, _KINDS)
-    model_class, config_class = _KINDS[kind]
+    if kind not in _MODEL_CLASSES:
+        raise UnknownNameError("class of model", kind, _MODEL_CLASSES)
+    model_class, config_class = _MODEL_CLASSES[kind]
     sizes: dict[str, Any] = {"vocab": len(tokenizer.source)}
     if tokenizer.target is not tokenizer.source:
         sizes["target_vocab"] = len(tokenizer.target)
     if kind == "transformer":
         settings = {**TASKS[recipe.task].transformer_settings, **settings}
-    model = model_class(config_class(**sizes | _through(settings, recipe.plan.hard)))
+    model = model_class(config_class(**sizes | _use_straight_through(settings, recipe.plan.hard)))
     _check_hard(model, recipe.plan.hard)
     model.tokenizer = tokenizer
-    model.generation = _writing(tokenizer.target, recipe.data.longest)
+    model.generation = _generation_settings(tokenizer.target, recipe.data.longest)
     return model
 
 
-def _through(settings: dict[str, Any], how: str | None) -> dict[str, Any]:
-    """The settings with hard attention that passes a gradient, where the recipe asks for it."""
+def _use_straight_through(settings: dict[str, Any], how: str | None) -> dict[str, Any]:
+    """The model settings with "hard" replaced by "straight-through" if that is how it learns."""
     if how != "straight-through":
         return settings
     named = {
@@ -90,7 +91,7 @@ def _through(settings: dict[str, Any], how: str | None) -> dict[str, Any]:
 
 
 def _check_hard(model: nn.Module, how: str | None) -> None:
-    """Refuse a way to learn that does not fit the attention."""
+    """Raise an InputError if plan.hard does not fit the model's attention."""
     found = [part for part in model.modules() if isinstance(part, Hard)]
     if how is not None and not found:
         raise InputError(
@@ -109,12 +110,12 @@ def _check_hard(model: nn.Module, how: str | None) -> None:
         )
 
 
-def finish(recipe: Recipe, model: Any) -> Path:
+def write_finished_model(recipe: Recipe, model: Any) -> Path:
     """Write the finished model: the mean of the newest checkpoints, or the best one."""
     folder = recipe.folder / "checkpoints"
     paths = checkpoints(folder)
-    wanted = paths[-recipe.plan.average :] if recipe.plan.average else [_best(folder)]
-    model.load_state_dict(average(wanted), strict=False)
+    chosen = paths[-recipe.plan.average :] if recipe.plan.average else [_best(folder)]
+    model.load_state_dict(average_weights(chosen), strict=False)
     path = recipe.folder / "model"
     kept = model if recipe.plan.stored == "float32" else deepcopy(model).half()
     kept.save_pretrained(path)
@@ -122,12 +123,13 @@ def finish(recipe: Recipe, model: Any) -> Path:
 
 
 def _best(folder: Path) -> Path:
+    """The checkpoint with the best metric, which the newest one records."""
     newest = load_checkpoint(checkpoints(folder)[-1])
     return folder / f"step-{newest.state['standing']['best_step']:08d}"
 
 
 def _tokenizer(recipe: Recipe, ranks: World) -> Tokenizer:
-    """The tokenizer of the run: learnt by the first process, once."""
+    """The tokenizer of the run; at the first call the first process learns it from the corpus."""
     folder = recipe.folder / "tokenizer"
     if ranks.is_first and not (folder / "tokenizer.json").exists():
         TASKS[recipe.task].learn_tokenizer(recipe).save(folder)
@@ -135,8 +137,8 @@ def _tokenizer(recipe: Recipe, ranks: World) -> Tokenizer:
     return Tokenizer.load(folder)
 
 
-def _writing(target: Tokenizer, longest: int) -> GenerationSettings:
-    """How the model writes unless it is told: twice as long as what it learnt from at most."""
+def _generation_settings(target: Tokenizer, longest: int) -> GenerationSettings:
+    """The default generation settings: at most twice the length of a training example."""
     return GenerationSettings().replace(
         max_new_tokens=2 * longest,
         bos_token_id=target.bos_token_id,

@@ -14,7 +14,7 @@ from regard.models.tokenizers import Tokenizer, TokenizerPair
 from regard.training.batches import Batches, Example
 from regard.training.corpora import Pair, pairs
 from regard.training.loop import Metrics
-from regard.training.losses import IGNORED, Baseline, reinforced
+from regard.training.losses import IGNORED, Baseline, reinforce_loss
 from regard.training.metrics import translation_metrics
 from regard.training.recipe import Recipe
 from regard.training.tasks.batch import (
@@ -98,7 +98,7 @@ class Translation:
         logits, log_probability = model.sample_attention(
             source, target, attention_mask=batch.inputs["attention_mask"]
         )
-        return reinforced(logits, log_probability, batch.labels, self.baseline, plan.smoothing)
+        return reinforce_loss(logits, log_probability, batch.labels, self.baseline, plan.smoothing)
 
     def state(self) -> dict[str, float | None]:
         """What a checkpoint must keep for this task: the moving baseline of REINFORCE."""
