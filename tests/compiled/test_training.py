@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from regard.training.checkpoints import checkpoints, load_checkpoint
-from regard.training.contexts import compiled
+from regard.training.contexts import compiled_model
 from regard.training.events import Stepped
 from regard.training.train import train
 
@@ -58,7 +58,7 @@ def test_a_plan_that_does_not_ask_stays_away_from_it(tmp_path, graphs):
 def test_the_model_is_as_it_was_afterwards(graphs):
     model = torch.nn.Linear(3, 5)
     names = [*vars(model)]
-    with compiled(model, wanted=True):
+    with compiled_model(model, enabled=True):
         model(torch.ones(2, 3))
     assert graphs
     assert [*vars(model)] == names
