@@ -80,6 +80,7 @@ def view(
 
 
 def _check_kind(usual: str, kind: str | None) -> None:
+    """Refuse a kind for two traces other than the one that shows two."""
     if kind not in (None, usual):
         raise InputError(f"two traces are drawn as {usual!r}, got kind={kind!r}; give one trace")
 
@@ -93,6 +94,7 @@ def _trace_view(
     picture: bytes | Path | str | None,
     options: ViewOptions,
 ) -> View:
+    """The view of one trace, with the windows that its kind and query need."""
     kind = view_kind(kind_name or ("heatmap" if picture is None else "overlay"))
     chosen = choose_site(trace, site)
     check_length(trace[chosen], kind.name)

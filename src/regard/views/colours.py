@@ -67,6 +67,7 @@ def _stops() -> dict[str, Any]:
 
 
 def _look_up(shades: ArrayLike, name: str, theme: str) -> Colours:
+    """The colours of shades from 0 to 1 in a colour map."""
     table = _colour_table(name, theme)
     indices = np.clip(np.asarray(shades, np.float64), 0, 1) * (len(table) - 1)
     colours: Colours = table[np.rint(indices).astype(int)]

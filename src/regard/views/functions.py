@@ -151,6 +151,7 @@ def compare(
 
 
 def _site_at_same_index(first: Trace, second: Trace, site: str) -> str | None:
+    """The site of the second trace at the index that a site has in the first."""
     index = [attention_map.site for attention_map in first.maps].index(first[site].site)
     return second.maps[index].site if index < len(second.maps) else None
 

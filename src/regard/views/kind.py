@@ -63,6 +63,7 @@ class ViewKind:
         return self._function("figure", f"draw_{self.name}")
 
     def _function(self, module: str, name: str) -> Callable[..., Any]:
+        """A function of the kind's folder, imported on first use."""
         package = f"regard.views.kinds.{self.name}"
         if find_spec(f"{package}.{module}") is None:
             raise InputError(

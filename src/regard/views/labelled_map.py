@@ -182,6 +182,7 @@ def _unit_labels(
 
 
 def _special_positions(trace: SceneTrace, axis: Axis) -> frozenset[int]:
+    """The rows or columns of an axis that are special tokens."""
     special = {*trace.streams[axis.stream].special}
     return frozenset(index for index, position in enumerate(axis.positions) if position in special)
 

@@ -101,6 +101,7 @@ def encode_window(scene: Scene, request: Mapping[str, Any]) -> bytes:
 def _check_window(
     site: SceneSite, head: int, rows: tuple[int, ...], columns: tuple[int, ...]
 ) -> None:
+    """Refuse a window that lies outside of the map or holds too many weights."""
     inside = 0 <= head < site.heads
     for run, size in ((rows, len(site.rows)), (columns, len(site.columns))):
         inside &= len(run) == 2 and 0 <= run[0] < run[1] <= size

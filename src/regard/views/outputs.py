@@ -137,6 +137,7 @@ def _output_module(name: str) -> Any:
 
 
 def _write_json(path: Path, packed: PackedScene, state: ViewState) -> None:
+    """Write the header, the state and the blobs in base64, which `View.load` reads."""
     data = {
         "scene": packed.header,
         "state": state.to_json(),

@@ -97,6 +97,7 @@ def _check_findings(traces: Sequence[Trace], findings: Sequence[Finding]) -> Non
 
 
 def _check_finding_view(trace: Trace, check: str, shown: FindingView) -> None:
+    """Refuse a kind, site, head or token that the finding's trace cannot show."""
     if shown.kind not in finding_kinds():
         raise UnknownNameError(f"view for the finding {check!r}", shown.kind, finding_kinds())
     if shown.site is None and not (shown.rows or shown.columns or shown.head):

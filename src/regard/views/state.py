@@ -160,6 +160,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _check_count(name: str, value: Any) -> None:
+    """Refuse what is no whole number from 0."""
     if value is not None and not (
         isinstance(value, int) and not isinstance(value, bool) and value >= 0
     ):
@@ -167,6 +168,7 @@ def _check_count(name: str, value: Any) -> None:
 
 
 def _map_reference(state: Any) -> MapReference:
+    """The map reference of these JSON types."""
     if not isinstance(state, Mapping) or not {*state} <= {"trace", "site", "head"}:
         raise InputError(f"expected trace, site and head of the other side, got {state!r}")
     reference = MapReference(**state)
@@ -176,6 +178,7 @@ def _map_reference(state: Any) -> MapReference:
 
 
 def _field_text(value: Any) -> str:
+    """A field as it is written into the hash of an address."""
     if isinstance(value, MapReference):
         head = "" if value.head is None else value.head
         return f"{value.trace},{head},{value.site or ''}"
@@ -193,6 +196,7 @@ def _read_hidden(text: str) -> tuple[str, ...]:
 
 
 def _read_other(text: str) -> MapReference:
+    """The map reference that `_field_text` wrote."""
     trace, head, site = text.split(",", 2)
     return _map_reference(
         {"trace": int(trace), "site": site or None, "head": int(head) if head else None}

@@ -159,6 +159,7 @@ class Table:
         return path
 
     def _head_html(self, index: int) -> str:
+        """The HTML of a column's head, a button that sorts by it."""
         column = self.columns[index]
         number = any(not isinstance(row[index], str | None) for row in self.rows)
         hint = "; ".join(filter(None, (column.hint, say("table.sort", self.language))))
@@ -176,11 +177,13 @@ class Table:
 
 
 def _finite_mean(cell: Cell) -> float | None:
+    """The number of a cell if it is a finite float, else None."""
     number = cell[0] if isinstance(cell, tuple) else cell
     return number if isinstance(number, float) and math.isfinite(number) else None
 
 
 def _cell_html(cell: Cell, limits: tuple[float, float], unknown: str) -> str:
+    """The HTML of one cell, shaded within the limits of its column."""
     if isinstance(cell, str):
         return f'<td data-value="{_escape(cell)}">{_escape(cell)}</td>'
     if isinstance(cell, int):
@@ -195,6 +198,7 @@ def _cell_html(cell: Cell, limits: tuple[float, float], unknown: str) -> str:
 
 
 def _shade_style(number: float, limits: tuple[float, float]) -> str:
+    """The colours of a number on light and dark pages, as CSS variables."""
     least, largest = limits
     share = (number - least) / (largest - least) if largest > least else 0.0
     variables = []
@@ -219,4 +223,5 @@ def short_number(number: float) -> str:
 
 
 def _escape(text: str) -> str:
+    """A text that is safe in HTML and can be encoded as UTF-8."""
     return html.escape(text.encode("utf-8", "replace").decode())

@@ -124,10 +124,12 @@ def encode_by_levels(cells: CellLevels) -> list[bytes]:
 
 
 def _supported_bytes(support: Support, levels: Bytes) -> Bytes:
+    """The bytes of the cells that the support has, row by row."""
     return (levels if support.kind == EVERY else levels[support.cells]).reshape(-1)
 
 
 def _header(support: Support, code: int, largest: np.float32) -> bytes:
+    """The first bytes of a blob by levels: code, sizes, largest weight and support."""
     sizes = len(support.starts), support.columns
     return HEADER.pack(code, support.kind, 0, *sizes, largest) + support.to_bytes()
 
@@ -172,6 +174,7 @@ def encode_by_factors(weights: Floats, known: LogFactors | None) -> bytes | None
 def _rounded_factors(
     weights: Floats, support: Support, known: LogFactors | None, most: int
 ) -> RoundedFactors | None:
+    """The factors of a map, from its scores if known, else found; None if there are none."""
     if known is not None:
         return factors_of_scores(known)
     if support.kind != EVERY or weights.min() < SMALLEST_WEIGHT:

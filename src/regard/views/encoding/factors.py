@@ -236,17 +236,20 @@ class _ArrayReader:
 
 
 def _quantise_terms(terms: Floats) -> tuple[np.float32, np.float32, NDArray[np.uint16]]:
+    """Terms as a base, a step and 16-bit numbers of steps."""
     base = terms.min(initial=np.inf)
     step = np.float32(max(float(np.ptp(terms)), 1e-6) / 65535)
     return base, step, np.rint((terms - base) / step).clip(0, 65535).astype("<u2")
 
 
 def _rounded_terms(terms: Floats) -> Floats:
+    """Terms as they are after they were quantised."""
     base, step, numbers = _quantise_terms(terms)
     return base + step * numbers.astype(np.float32)
 
 
 def _pack_terms(terms: Floats) -> bytes:
+    """The bytes that `_ArrayReader.terms` reads."""
     base, step, numbers = _quantise_terms(terms)
     return np.array([base, step], "<f4").tobytes() + _byte_planes(numbers)
 
@@ -265,6 +268,7 @@ def _low_bit_counts(side: Integers) -> Integers:
 
 
 def _pack_low_bits(side: Integers, shifts: Integers) -> bytes:
+    """The low bits of all factors, one bit plane after the other."""
     planes = [
         np.packbits((side >> bit) & 1, axis=1, bitorder="little")
         for bit in range(shifts.max(initial=0))

@@ -147,6 +147,7 @@ def text_width(text: str, size: float) -> float:
 
 @cache
 def _ruler() -> Any:
+    """A renderer that only measures texts."""
     canvas: Any = FigureCanvasAgg(Figure(figsize=(0.1, 0.1), dpi=72 * RULER_SCALE))
     return canvas.get_renderer()
 

@@ -50,6 +50,7 @@ def font_properties(text: str, size: float) -> FontProperties:
 
 @cache
 def _drawable_character(character: str) -> str:
+    """The character itself if a font can draw it, else its escape or code point."""
     if character in _ESCAPES:
         return _ESCAPES[character]
     if _is_variation_selector(character):
@@ -70,6 +71,7 @@ def _is_control(character: str) -> bool:
 
 @cache
 def _families(characters: frozenset[str]) -> tuple[str, ...]:
+    """The families that a text of these characters needs, the packaged ones first."""
     faces = [*_packaged_faces(), *filter(None, map(face_of, sorted(characters)))]
     return tuple(dict.fromkeys(face.family for face in faces))
 
@@ -82,6 +84,7 @@ def face_of(character: str) -> Face | None:
 
 
 def _all_faces() -> Iterator[Face]:
+    """All fonts in the order in which they are asked for a character."""
     yield from _packaged_faces()
     for entry in _system_fonts():
         face = _system_face(Path(entry.fname), getattr(entry, "index", 0), entry.name)
@@ -123,6 +126,7 @@ def _system_face(path: Path, number: int, family: str) -> Face | None:
 
 
 def _read_face(path: Path, number: int, family: str) -> Face:
+    """The font of a file with the characters that it has outlines for."""
     several = path.suffix.lower() == ".ttc"
     with path.open("rb") as file:
         font = TTFont(file, fontNumber=number if several else -1, lazy=True)

@@ -119,6 +119,7 @@ def _blob_places(texts: Sequence[Characters], parts: list[list[int]]) -> list[li
 
 
 def _page_start(header: dict[str, Any], state: ViewState, front: str) -> str:
+    """The page up to its header: policy, title and the JSON of the scene."""
     language = state.language or "en"
     digest = base64.b64encode(hashlib.sha256(front.encode()).digest()).decode()
     both = " ".join(say("page.noscript", spoken) for spoken in LANGUAGES)
@@ -155,5 +156,6 @@ def built_front() -> str:
 
 
 def _check_script(front: str) -> str:
+    """The script itself, which must not hold what would end its element."""
     assert not any(end in front for end in ("</script", "<!--", "\r")), "the page would end here"
     return front

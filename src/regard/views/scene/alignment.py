@@ -52,6 +52,7 @@ Words = list[tuple[str, int, int]]  # key, first token and end of each word
 
 
 def _stream_words(stream: TokenStream) -> Words:
+    """The words of a stream with the keys that they are compared by."""
     ends = (*stream.words[1:], len(stream))
     spans = zip(stream.words, ends, strict=True)
     return [(_word_key(stream, start, stop), start, stop) for start, stop in spans]
@@ -79,6 +80,7 @@ def _align_differing(first: Words, second: Words) -> list[tuple[int, int, int, i
 
 
 def _group_of(first: Words, second: Words) -> tuple[int, int, int, int]:
+    """The runs of tokens that some words of both sides cover."""
     a0, a1 = (first[0][1], first[-1][2]) if first else (0, 0)
     b0, b1 = (second[0][1], second[-1][2]) if second else (0, 0)
     return a0, a1, b0, b1

@@ -52,6 +52,7 @@ def build_scene(
 
 
 def _check_trace(trace: Trace) -> None:
+    """Refuse a trace without maps, or with an empty one."""
     if not trace.maps:
         gaps = "; ".join(f"{gap.site}: {gap.reason}" for gap in trace.gaps)
         raise InputError(
@@ -75,6 +76,7 @@ def _scene_trace(
     windows: Sequence[tuple[str, int, range, range]],
     pictures: Mapping[str, bytes | Path | str],
 ) -> SceneTrace:
+    """One trace with its sites, its aggregates and its pictures."""
     known = [attention_map.site for attention_map in trace.maps]
     for site in [site for site, _ in badges] + [site for site, *_ in windows]:
         if site not in known:
@@ -103,6 +105,7 @@ def _scene_site(
     badges: Badges,
     windows: tuple[Window, ...],
 ) -> SceneSite:
+    """The site of one map."""
     site, heads = attention_map.site, attention_map.heads
     texts = tuple(tuple(badges.get((site, head), ())) for head in range(heads))
     return SceneSite(
@@ -121,6 +124,7 @@ def _scene_site(
 
 
 def _checked_window(attention_map: AttentionMap, head: int, rows: range, columns: range) -> Window:
+    """The window of these ranges, which must lie within the map."""
     heads, *sizes = attention_map.shape
     inside = 0 <= head < heads
     for run, size in zip((rows, columns), sizes, strict=True):
@@ -159,6 +163,7 @@ def _aggregate_site(
 
 
 def _read_picture(trace: Trace, stream: str, data: bytes | Path | str) -> Picture:
+    """The image of a stream of patches, from its bytes or its file."""
     if stream not in trace.streams:
         raise UnknownNameError("stream", stream, trace.streams)
     if not isinstance(data, bytes):

@@ -44,6 +44,7 @@ def finding_from_json(state: Json) -> Finding:
 
 
 def _finite(number: float) -> float | None:
+    """The number, or None where JSON has no form for it."""
     return float(number) if math.isfinite(number) else None
 
 

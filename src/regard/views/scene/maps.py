@@ -100,6 +100,7 @@ class TraceMaps:
         return self._checked_array(part.mean)
 
     def _checked_array(self, weights: Tensor) -> Floats:
+        """The weights as an array; refuses, or mends, those that cannot be drawn."""
         array = to_array(weights)
         if self.mended:
             return np.maximum(np.nan_to_num(array, nan=0.0, posinf=0.0, neginf=0.0), 0)

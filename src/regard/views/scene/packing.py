@@ -196,6 +196,7 @@ def _head_runs(site: SceneSite) -> list[range]:
 
 
 def _encode_heads(site: SceneSite, heads: range) -> list[_EncodedHead]:
+    """The blobs of some heads of a site."""
     means, largest = site.maps.pooled(heads)
     largest_blobs = [b""] * len(heads)
     if means[0].size < SMALL_MAP and not site.long:
@@ -218,6 +219,7 @@ def _largest_cell_factor(site: SceneSite) -> int:
 
 
 def _max_pool(largest: Floats, side: int) -> Floats:
+    """The largest weight of each square of `side` cells."""
     if side == 1:
         return largest
     pooled: Floats = F.max_pool2d(torch.from_numpy(largest), side, ceil_mode=True).numpy()

@@ -86,6 +86,7 @@ def _plain_text(text: str) -> str:
 
 
 def _word_starts(tokens: Tokens, special: Sequence[bool]) -> list[bool]:
+    """Which tokens begin a word; special tokens are words of their own."""
     if tokens.words is None:
         return [True] * len(tokens)
     numbers = tokens.words
@@ -113,6 +114,7 @@ def _has_space_before(tokens: Tokens, starts: Sequence[bool]) -> tuple[bool, ...
 
 
 def _has_space_mark(text: str) -> bool:
+    """True if the tokenizer marks that white space stands before the token."""
     return text.startswith(("▁", " "))
 
 

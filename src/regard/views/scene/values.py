@@ -129,5 +129,6 @@ def _mean_over_heads(site: SceneSite) -> Floats:
 
 
 def _head_weights(site: SceneSite, head: int) -> Floats:
+    """The weights of one head; of a long map, the means of its cells."""
     weights: Floats = site.maps.pooled(range(head, head + 1))[0][0]
     return weights

@@ -43,6 +43,7 @@ def draw_findings(
 def _draw_finding(
     finding: Finding, scene: Scene, state: ViewState, style: TerminalStyle, width: int
 ) -> Iterator[Text]:
+    """One finding: its sentence, facts, meaning, remedy and the code of the remedy."""
     said = finding_text(finding, state.language)
     sign = (ASCII_SIGNS if style.ascii_only else SIGNS)[finding.severity]
     severity = say(f"severity.{finding.severity}", state.language)
@@ -64,6 +65,7 @@ def _draw_finding(
 
 
 def _named_text(name: str, explanation: str, state: ViewState) -> str:
+    """A text after its name, as the language writes it."""
     return say("finding.named", state.language, name=name, text=explanation).rstrip()
 
 

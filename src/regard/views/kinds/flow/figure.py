@@ -84,6 +84,7 @@ def _token_rows(numbers: FlowNumbers) -> list[dict[int, float]]:
 
 
 def _line_colours(numbers: FlowNumbers) -> dict[int | None, str]:
+    """The colour of each head's lines; one colour for all if there is one head."""
     heads = {line.head for line in numbers.lines}
     if len(heads) < 2:
         return dict.fromkeys(heads, SINGLE_COLOUR)
@@ -120,6 +121,7 @@ def _draw_lines(
     rows: tuple[Sequence[Heights], float],
     colour: dict[int | None, str],
 ) -> None:
+    """Curves between the columns of tokens, as thick and opaque as their weights."""
     heights, pitch = rows
     largest = max((line.weight for line in lines), default=1.0)
     paths, inks, widths = [], [], []

@@ -166,6 +166,7 @@ def _line_threshold(weights_by_head: list[Floats], state: ViewState, tokens: int
 
 
 def _heads_sentence(site: SceneSite, heads: list[int | None]) -> Sentence:
+    """Which site and heads the lines are of."""
     if len(heads) == 1:
         return site_sentence(site, heads[0])
     return "caption.some", {"site": site.name, "heads": len(heads)}

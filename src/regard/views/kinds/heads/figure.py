@@ -49,6 +49,7 @@ def draw_heads(canvas: Canvas, numbers: HeadsNumbers, scene: Scene, state: ViewS
 def _draw_thumbnail(
     canvas: Canvas, thumbnail: Thumbnail, x: float, place: tuple[float, float]
 ) -> None:
+    """One thumbnail with its frame and its badges."""
     top, side = place
     box = (x, top, side, side)
     canvas.image(colours.light(thumbnail.shades), box)

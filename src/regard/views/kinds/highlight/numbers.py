@@ -112,6 +112,7 @@ def _pinned_line(shown: LabelledMap, site: SceneSite, state: ViewState) -> tuple
 
 
 def _depth_sentence(scene: Scene, state: ViewState, site: SceneSite) -> Sentence:
+    """Which head, layer or layers the weights are of."""
     if state.depth == "all":
         return "caption.all", {"sites": len(sites_alike(scene, state.trace, site))}
     return site_sentence(site, state.head if state.depth == "head" else None)
