@@ -19,8 +19,8 @@ from regard.training.corpora import texts
 SETTINGS = {"do_sample": True, "temperature": 1.0, "top_k": 100, "max_new_tokens": 319}
 
 
-def told(model: regard.Transformer, count: int, seed: int) -> list[str]:
-    """Stories from nothing but the mark of the beginning."""
+def generate_stories(model: regard.Transformer, count: int, seed: int) -> list[str]:
+    """Stories that the model generates from the start token alone."""
     start = torch.full((count, 1), model.tokenizer.bos_token_id)
     written = model.generate(start, seed=seed, **SETTINGS)
     return [model.tokenizer.decode(ids, skip_special_tokens=True).strip() for ids in written]
@@ -50,7 +50,7 @@ def main() -> None:
     asked.add_argument("--seed", type=int, default=0)
     args = asked.parse_args()
     teacher = regard.from_pretrained(args.teacher).eval()
-    found = told(regard.from_pretrained(args.student).eval(), args.count, args.seed)
+    found = generate_stories(regard.from_pretrained(args.student).eval(), args.count, args.seed)
     own = [text for text, _ in zip(texts(args.own), range(args.count), strict=False)]
     print(
         f"the teacher's loss of a token: {loss(teacher, found):.3f} on the student's stories, "

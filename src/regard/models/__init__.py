@@ -1,4 +1,4 @@
-"""Networks that attend: built, loaded from checkpoints, and writing token by token."""
+"""Networks with attention: building them, loading them from checkpoints, generating with them."""
 
 from regard.models.checkpoints import Pretrained, from_pretrained, shipped_models
 from regard.models.config import Config

@@ -1,4 +1,4 @@
-"""What all configurations share: frozen values, JSON on disk, that refuse what they are not."""
+"""The base class of all configurations: frozen settings, checked, stored as JSON."""
 
 import json
 from collections.abc import Iterable, Mapping
