@@ -45,7 +45,7 @@ class Watched(Sequence[Trace]):
 
     def _finished_traces(self) -> Sequence[Trace]:
         if self._traces is None:
-            raise InputError("what was seen is ready when the block of `watch` has ended")
+            raise InputError("the traces are ready when the block of `watch` has ended")
         return self._traces
 
     def __repr__(self) -> str:

@@ -115,10 +115,10 @@ def _observe(
     if record.scoring is None:
         return None
     original_runs = tapped.dropout > 0 or (options.beside and not changes)
-    wanted = options.observe if options.sites.includes(record.site) else CONTEXT_ONLY
-    wanted = replace(wanted, context=not original_runs)
+    numbers = options.observe if options.sites.includes(record.site) else CONTEXT_ONLY
+    numbers = replace(numbers, context=not original_runs)
     sides = (tapped.query, tapped.key, tapped.value)
-    return observe(*sides, keep=wanted, **vars(record.scoring))
+    return observe(*sides, keep=numbers, **vars(record.scoring))
 
 
 def _full_weights(record: CallRecord, tapped: Tapped) -> Tensor:
