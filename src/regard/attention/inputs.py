@@ -1,4 +1,4 @@
-"""The door of the attention room: what comes in is checked once, and given its four axes."""
+"""Checks the inputs of attention once and gives them the axes batch, head, length, dim."""
 
 from typing import NamedTuple, NoReturn
 
