@@ -21,7 +21,7 @@ from bench.measure import Effort, Row, Table, Target
 from bench.other_viewers import minilm
 from regard.measures.heads import head_numbers
 from regard.studies.survey.run import KINDS, TOKENS, survey
-from regard.tracing.statistics.corpus import Passes
+from regard.tracing.statistics.corpus import CorpusRunner
 
 SENTENCES, AT_ONCE, ROUNDS = 10_000, 500, 2
 WORDS, SPREAD, LONGEST = 19, 9, 60  # words of a sentence, as those of film reviews have
@@ -78,7 +78,7 @@ def plain(model: Any, batches: Sequence[dict[str, Any]]) -> None:
 
 def ready(model: Any, tokenizer: Any, texts: Sequence[str]) -> list[dict[str, Any]]:
     """The batches of a survey of the texts, as the model takes them."""
-    passes = Passes(model, tokenizer, KINDS, tokens=TOKENS, longest=None)
+    passes = CorpusRunner(model, tokenizer, KINDS, tokens=TOKENS, longest=None)
     return [passes.prepared(group.batch)[1] for group in passes.groups(texts)]
 
 

@@ -14,7 +14,7 @@ from regard.attribution.erasure import (
     repeat_arguments,
 )
 from regard.errors import InputError, UnknownNameError
-from regard.tracing.inputs.example import forward
+from regard.tracing.inputs.example import run_forward
 from regard.types import Trace
 from studies.tiny_models import SOUGHT, Finder, reader, tokenizer, translator, writer
 
@@ -69,7 +69,7 @@ def test_variants_that_are_too_large_run_one_by_one(monkeypatch: pytest.MonkeyPa
 def test_a_token_that_no_query_sees_is_one_that_the_mask_hides() -> None:
     model, ids = reader(), torch.tensor([[5, 6, 7, 8, 9]])
     marks = torch.tensor([[1, 1, 0, 1, 1]])
-    hidden = forward(model, {"input_ids": ids, "attention_mask": marks})[0, [0, 1, 3, 4]]
+    hidden = run_forward(model, {"input_ids": ids, "attention_mask": marks})[0, [0, 1, 3, 4]]
     run = CleanRun.of(model, None, {"input_ids": ids})
     expected = torch.cosine_similarity(hidden.mean(0), run.objective.full_mean.float(), dim=0)  # type: ignore[union-attr]
     found = Eraser(run, ErasureOptions("attention")).values([[2]])
@@ -102,7 +102,7 @@ def test_deleted_tokens_are_those_of_a_shorter_text() -> None:
     model = writer()
     run = CleanRun.of(model, None, {"input_ids": torch.tensor([[5, 6, 7, 8]])})
     found = Eraser(run, ErasureOptions("delete")).values([[1]])
-    shorter = forward(model, {"input_ids": torch.tensor([[5, 7, 8]])})
+    shorter = run_forward(model, {"input_ids": torch.tensor([[5, 7, 8]])})
     assert found.item() == pytest.approx(run.objective(shorter).item())
 
 
@@ -114,7 +114,7 @@ def test_vectors_are_filled_with_zeros_or_what_is_said() -> None:
         other = x.clone()
         other[:, 3] = fill or 0.0
         expected = run.objective.after_erasure(
-            forward(model, {"src": other}), torch.tensor([[0, 1, 2, -1, 4]])
+            run_forward(model, {"src": other}), torch.tensor([[0, 1, 2, -1, 4]])
         )
         found = Eraser(run, ErasureOptions("mask-token", fill=fill)).values([[3]])
         torch.testing.assert_close(found, expected)

@@ -16,14 +16,14 @@ from regard.attribution.objectives import (
     vocabulary_size,
 )
 from regard.errors import InputError, ShapeError
-from regard.tracing.inputs.example import Prepared, prepare
+from regard.tracing.inputs.example import PreparedExample, prepare_example
 from studies.tiny_models import Finder, reader, tokenizer, translator, writer
 
 TEXT = "we love tea"
 
 
-def example_of(count: int = 5) -> Prepared:
-    return prepare(nn.Embedding(11, 3), None, {"input": torch.arange(count)[None]})
+def example_of(count: int = 5) -> PreparedExample:
+    return prepare_example(nn.Embedding(11, 3), None, {"input": torch.arange(count)[None]})
 
 
 def judged(

@@ -5,7 +5,7 @@ import torch
 
 from regard.attribution.erasure import ErasureMethod, ErasureOptions
 from regard.attribution.occlusion import occlusion
-from regard.tracing.inputs.example import forward
+from regard.tracing.inputs.example import run_forward
 from studies.tiny_models import SOUGHT, Finder, tokenizer, translator, writer
 
 IDS = {"input_ids": torch.tensor([[5, 2, 7, SOUGHT, 9]])}
@@ -23,8 +23,8 @@ def test_the_effect_is_what_the_model_loses_without_the_word() -> None:
     model = writer()
     ids = torch.tensor([[5, 6, 7, 8]])
     found = occlusion(model, None, {"input_ids": ids}, erasure=ErasureOptions("mask-token", fill=9))
-    said = forward(model, {"input_ids": ids})[0, -1].softmax(-1)
-    other = forward(model, {"input_ids": torch.tensor([[5, 9, 7, 8]])})[0, -1].softmax(-1)
+    said = run_forward(model, {"input_ids": ids})[0, -1].softmax(-1)
+    other = run_forward(model, {"input_ids": torch.tensor([[5, 9, 7, 8]])})[0, -1].softmax(-1)
     expected = said.max() - other[said.argmax()]
     assert found.effect[1].item() == pytest.approx(expected.item(), abs=1e-6)
 
@@ -36,7 +36,7 @@ def test_a_translation_is_judged_while_it_is_forced() -> None:
     ids, target = (torch.tensor([tokenizer()(each)["input_ids"]]) for each in (text, "you see"))
     start = torch.full((1, 1), tokenizer().bos_token_id)
     read = torch.cat([start, target[:, :-1]], dim=1)
-    said = forward(model, {"input_ids": ids, "decoder_input_ids": read}).log_softmax(-1)
+    said = run_forward(model, {"input_ids": ids, "decoder_input_ids": read}).log_softmax(-1)
     expected = said.gather(2, target[:, :, None]).mean().exp()
     assert found.full_value == pytest.approx(expected.item(), rel=1e-5)
 

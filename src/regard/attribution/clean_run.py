@@ -22,7 +22,7 @@ from regard.attribution.objectives import (
     main_tensor,
 )
 from regard.errors import InputError
-from regard.tracing.inputs.example import Prepared, look, prepare
+from regard.tracing.inputs.example import PreparedExample, prepare_example, trace_example
 from regard.types import AttentionMap, Tokens, Trace
 
 BATCH = 32  # the most variants that run as one batch
@@ -37,7 +37,7 @@ class CleanRun:
     """
 
     model: nn.Module
-    example: Prepared
+    example: PreparedExample
     trace: Trace
     objective: NamedObjective
     value: float
@@ -55,8 +55,8 @@ class CleanRun:
         objective: Objective | None = None,
     ) -> "CleanRun":
         """Run the model on an input, with a target text for its decoder if it has one."""
-        example = prepare(model, processor, inputs, target=target)
-        output, trace = look(model, example, atlas=0)
+        example = prepare_example(model, processor, inputs, target=target)
+        output, trace = trace_example(model, example, atlas=0)
         tokenizer = source_tokenizer(processor)
         chosen: NamedObjective
         if objective is not None:
@@ -188,6 +188,6 @@ def chunks(items: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
         yield items[start : start + size]
 
 
-def _positions_of_id(example: Prepared, number: int | None) -> list[int]:
+def _positions_of_id(example: PreparedExample, number: int | None) -> list[int]:
     ids = None if example.tokens is None else example.tokens.ids
     return [place for place, each in enumerate(ids or ()) if each == number and number is not None]

@@ -26,7 +26,7 @@ from regard.attribution.clean_run import (
 from regard.attribution.objectives import TokenProbability
 from regard.errors import InputError, UnknownNameError
 from regard.tracing import AttentionCall, Edit
-from regard.tracing.inputs.example import forward
+from regard.tracing.inputs.example import run_forward
 from regard.types.attribution import ErasureMethod
 
 Erased = Bool[Tensor, "variant token"]
@@ -103,11 +103,11 @@ class Eraser:
         run, arguments = self.run, repeat_arguments(self.run.example.arguments, len(variants))
         if self.by == "attention":
             edit = HideKeys.of(run, erased)
-            output = forward(run.model, arguments, edit=edit, sites=edit.first_site)
+            output = run_forward(run.model, arguments, edit=edit, sites=edit.first_site)
         elif self.by == "delete":
-            output = forward(run.model, self._delete_tokens(arguments, erased))
+            output = run_forward(run.model, self._delete_tokens(arguments, erased))
         else:
-            output = forward(run.model, arguments | self._fill_tokens(arguments, erased))
+            output = run_forward(run.model, arguments | self._fill_tokens(arguments, erased))
         return run.objective.after_erasure(output, _token_rows(erased, moved=self.by == "delete"))
 
     def _erased_tokens(self, variants: Sequence[frozenset[int]]) -> Erased:

@@ -13,7 +13,7 @@ from regard.attribution.objectives import Objective, logit
 from regard.errors import InputError
 from regard.tracing import Keep, watch
 from regard.tracing.gradients import InputGradient, gradients_enabled, input_gradients
-from regard.tracing.inputs.example import Prepared, prepare
+from regard.tracing.inputs.example import PreparedExample, prepare_example
 from regard.types import Trace
 
 
@@ -41,12 +41,12 @@ def capture_gradients(
     >>> trace["self_attn"].gradient.shape
     torch.Size([2, 5, 4])
     """
-    example = prepare(model, processor, inputs, target=target)
+    example = prepare_example(model, processor, inputs, target=target)
     return example_gradients(model, example, objective or logit(), **options)
 
 
 def example_gradients(
-    model: nn.Module, example: Prepared, objective: Objective, **options: Any
+    model: nn.Module, example: PreparedExample, objective: Objective, **options: Any
 ) -> Trace:
     """The trace of an example that is ready to run, with values and gradients."""
     keep = replace(Keep.of(options.pop("keep", "windows")), values=True, gradients=True)
@@ -77,7 +77,7 @@ def gradient_times_input(
     >>> bool(found[0] == model.weight[5].sum()), float(found[1])
     (True, 0.0)
     """
-    arguments = prepare(model, processor, inputs, target=target).arguments
+    arguments = prepare_example(model, processor, inputs, target=target).arguments
     with gradients_enabled(model):
         gradients = input_gradients(model, arguments, objective or logit())
     of_tokens = _gradients_of_tokens(gradients, _input_ids(arguments))

@@ -7,7 +7,7 @@ from torch import Tensor
 from regard.attribution.clean_run import CleanRun
 from regard.errors import InputError
 from regard.tracing import Keep
-from regard.tracing.inputs.example import look
+from regard.tracing.inputs.example import trace_example
 from regard.types import Trace, ValueNorms
 from regard.types.attribution import VectorKind, value_lengths
 
@@ -46,7 +46,7 @@ def token_value_norms(run: CleanRun) -> Float[Tensor, " token"]:
     averaged.
     """
     keep = Keep(values=True, outputs=True)
-    _, trace = look(run.model, run.example, keep=keep, atlas=0)
+    _, trace = trace_example(run.model, run.example, keep=keep, atlas=0)
     norms = value_norms(trace, run.last_map.site)
     rows = run.objective_rows() or list(range(len(run.last_map.rows)))
     if norms.of == "projected values":

@@ -18,7 +18,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.errors import InputError, ShapeError
-from regard.tracing.inputs.example import Prepared
+from regard.tracing.inputs.example import PreparedExample
 
 # Makes one number for each example of a batch from what the model returned.
 Objective = Callable[[Any], Tensor]
@@ -127,7 +127,12 @@ NamedObjective = TokenProbability | OutputSimilarity | CustomObjective
 
 
 def default_objective(
-    model: nn.Module, example: Prepared, output: Any, *, causal: bool, masks: Sequence[int] = ()
+    model: nn.Module,
+    example: PreparedExample,
+    output: Any,
+    *,
+    causal: bool,
+    masks: Sequence[int] = (),
 ) -> TokenProbability | OutputSimilarity:
     """What the model predicted for the whole input, to be compared with changed inputs.
 
@@ -242,7 +247,7 @@ def _argmax_objective(
     return TokenProbability(name, rows, logits.argmax(dim=-1), **options)
 
 
-def _plain_tokens(example: Prepared, count: int) -> tuple[int, ...]:
+def _plain_tokens(example: PreparedExample, count: int) -> tuple[int, ...]:
     """The positions of tokens that are not special, or of all if every token is special."""
     special = example.tokens.special if example.tokens is not None else None
     plain = tuple(place for place in range(count) if special is None or not special[place])

@@ -19,7 +19,7 @@ from regard.attribution.objectives import output_rows, vocabulary_size
 from regard.errors import InputError
 from regard.measures.heads import distance_profile
 from regard.measures.repeated_tokens import repeat_attention
-from regard.tracing.inputs.example import OTHERS, look, prepare
+from regard.tracing.inputs.example import NON_TEXT_ARGUMENTS, prepare_example, trace_example
 from regard.types import Trace
 
 Masses = Float[Tensor, "sequence head"]
@@ -105,8 +105,8 @@ def induction_test(
     masses = dict[str, list[Tensor]]()
     losses = list[tuple[float, float]]()
     for number, ids in enumerate(sequences):
-        example = prepare(model, processor, _as_arguments(model, ids))
-        output, trace = look(model, example, atlas=0)
+        example = prepare_example(model, processor, _as_arguments(model, ids))
+        output, trace = trace_example(model, example, atlas=0)
         for site, of_heads in _copy_masses(trace).items():
             masses.setdefault(site, []).append(of_heads)
         losses.append(_loss_of_copies(model, output, trace, ids, options.length))
@@ -160,7 +160,7 @@ def _tokenizer_size(tokenizer: Any) -> int:
 def _as_arguments(model: nn.Module, ids: Int[Tensor, " token"]) -> dict[str, Tensor]:
     """The ids under the name that the model's forward has for them, for its decoder too."""
     names = list(inspect.signature(model.forward).parameters)
-    if not names or names[0] in OTHERS:
+    if not names or names[0] in NON_TEXT_ARGUMENTS:
         raise InputError(f"{type(model).__name__} reads no ids that could be repeated")
     parameter = next(model.parameters(), None)
     batch = ids[None] if parameter is None else ids[None].to(parameter.device)

@@ -13,7 +13,7 @@ from regard.attribution.objectives import NamedObjective, TokenProbability
 from regard.errors import InputError
 from regard.studies.knockout import loss_objective
 from regard.tracing import AttentionCall, Edit, knock_out
-from regard.tracing.inputs.example import look
+from regard.tracing.inputs.example import trace_example
 from regard.tracing.recording.edits import EditAtSites, EditFunction, Patterns, check_heads
 from regard.tracing.recording.site_choice import SiteChoice
 from regard.types import Trace
@@ -80,7 +80,7 @@ def compare_edit(
         run = CleanRun.of(model, processor, text)
         objective = loss_objective(run)
         (clean, before), (edited, after) = (
-            look(model, run.example, edit=change) for change in (None, edit)
+            trace_example(model, run.example, edit=change) for change in (None, edit)
         )
         losses = (_loss(objective, clean), _loss(objective, edited))
         numbers.append((*losses, _changed_share(objective, clean, edited)))

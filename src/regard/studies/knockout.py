@@ -13,7 +13,7 @@ from regard.attribution.erasure import repeat_arguments
 from regard.attribution.objectives import NamedObjective, OutputSimilarity, TokenProbability
 from regard.errors import InputError, UnknownNameError
 from regard.tracing import AttentionCall, Edit
-from regard.tracing.inputs.example import forward
+from regard.tracing.inputs.example import run_forward
 from regard.tracing.recording.site_choice import SiteChoice, SitePatterns
 from regard.types.tables import data_frame
 
@@ -238,7 +238,7 @@ def _changes_at(
         disabled[range(1, len(heads) + 1), list(heads)] = True
         arguments = repeat_arguments(run.example.arguments, len(disabled))
         edit, pattern = KnockOutEdit(site, disabled), literal_pattern(site.path)
-        output = forward(run.model, arguments, edit=edit, sites=pattern)
+        output = run_forward(run.model, arguments, edit=edit, sites=pattern)
         loss, of_batch = _compare_with_first(objective, output)
         changes += of_batch
     return loss, changes

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from regard.attribution.clean_run import source_tokenizer
 from regard.attribution.objectives import output_rows
 from regard.errors import InputError
-from regard.tracing.inputs.example import Prepared, forward, prepare
+from regard.tracing.inputs.example import PreparedExample, prepare_example, run_forward
 
 RowChanges = Float[Tensor, " row"]
 
@@ -59,7 +59,7 @@ def causal_leak(
     >>> causal_leak(Transformer(kind="decoder", **settings), None, inputs).largest
     0.0
     """
-    example = prepare(model, processor, inputs, target=target)
+    example = prepare_example(model, processor, inputs, target=target)
     name = "decoder_input_ids" if example.decodes else example.held
     if name is None or example.arguments[name].shape[1] < 2:
         raise InputError(
@@ -68,14 +68,14 @@ def causal_leak(
         )
     tokens: Tensor = example.arguments[name]
     count = tokens.shape[1]
-    clean = _rows_of_tokens(forward(model, example.arguments), count)
+    clean = _rows_of_tokens(run_forward(model, example.arguments), count)
     generator = torch.Generator().manual_seed(seed)
     positions = sorted({round(1 + n * (count - 2) / max(1, cuts - 1)) for n in range(cuts)})
     changes = torch.zeros(len(positions), count, dtype=torch.float64)
     for of_cut, cut in zip(changes, positions, strict=True):
         # not as a batch: sums in another order would differ in their last bits
         arguments = example.arguments | {name: _replace_later_tokens(tokens, cut, generator)}
-        changed = _rows_of_tokens(forward(model, arguments), count)
+        changed = _rows_of_tokens(run_forward(model, arguments), count)
         of_cut[:cut] = _largest_change(clean, changed)[:cut]
     return _largest_leak(changes, positions, clean)
 
@@ -104,12 +104,12 @@ def padding_leak(
     >>> padding_leak(Transformer(kind="encoder", **settings), None, inputs).largest < 1e-5
     True
     """
-    example = prepare(model, processor, inputs, target=target)
+    example = prepare_example(model, processor, inputs, target=target)
     if padding < 1:
         raise InputError(f"expected at least one token of padding, got {padding}")
     arguments = _pad_batch(model, processor, example, padding if side == "right" else -padding)
-    clean = output_rows(forward(model, example.arguments))[0]
-    padded = output_rows(forward(model, arguments))[0]
+    clean = output_rows(run_forward(model, example.arguments))[0]
+    padded = output_rows(run_forward(model, arguments))[0]
     if len(padded) > len(clean):
         padded = padded[: len(clean)] if side == "right" else padded[-len(clean) :]
     return _largest_leak(_largest_change(clean, padded)[None], [padding], clean)
@@ -128,7 +128,7 @@ def _replace_later_tokens(tokens: Tensor, cut: int, generator: torch.Generator) 
 
 
 def _pad_batch(
-    model: nn.Module, processor: Any, example: Prepared, padding: int
+    model: nn.Module, processor: Any, example: PreparedExample, padding: int
 ) -> Mapping[str, Any]:
     """A batch of two: the padded example, on the left if `padding` < 0, and a longer one."""
     name = example.held

@@ -1,4 +1,4 @@
-"""`capture`: a text, a picture or a sound in, the trace of what the model looked at out."""
+"""`capture`: run a model on a text, a picture or a sound, and return its attention as a trace."""
 
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,12 +8,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from regard.errors import InputError, UnknownNameError
-from regard.tracing.inputs.reader import Reader
-from regard.tracing.inputs.runner import Batch, Run
+from regard.tracing.inputs.reader import InputReader
+from regard.tracing.inputs.runner import InputBatch, ModelRunner
 from regard.tracing.watch import watch
 from regard.types import Trace
 
-BATCH = 16  # texts that are run together
+MAX_BATCH = 16  # texts that are run together
 
 
 @overload
@@ -68,21 +68,21 @@ def capture(
     <Trace of tokens (5): 1 map, 2 heads>
       <encoder map 'self_attn': 2 heads, 5 tokens rows x 5 tokens columns, recomputable>
     """
-    _check(model, options)
-    plan = _plan(generate)
-    if target is not None and plan is not None:
+    _check_options(model, options)
+    settings = _generation_settings(generate)
+    if target is not None and settings is not None:
         raise InputError("capture follows a target or generates, not both; leave out one of them")
-    run = Run(model, Reader(processor), plan, options)
+    run = ModelRunner(model, InputReader(processor), settings, options)
     examples = inputs if isinstance(inputs, list) else [inputs]
     if not examples:
         raise InputError("capture expected at least one input, got an empty list")
-    batches = _batches(run, examples, _targets(inputs, target))
+    batches = _batches(run, examples, _targets_by_input(inputs, target))
     traces = [trace for batch in batches for trace in run.traces(batch)]
     one = not isinstance(inputs, list) and len(traces) == 1
     return traces[0] if one else traces
 
 
-def _check(model: nn.Module, options: Mapping[str, Any]) -> None:
+def _check_options(model: nn.Module, options: Mapping[str, Any]) -> None:
     if not isinstance(model, nn.Module):
         raise InputError(
             f"capture expected a torch.nn.Module to run, got {type(model).__name__}; the order is "
@@ -99,8 +99,8 @@ def _check(model: nn.Module, options: Mapping[str, Any]) -> None:
         )
 
 
-def _plan(generate: bool | Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """The settings of generation; None where it was not asked for."""
+def _generation_settings(generate: bool | Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """The settings that the model generates with; None if it is not to generate."""
     if generate is None or generate is False:
         return None
     if generate is True:
@@ -113,7 +113,9 @@ def _plan(generate: bool | Mapping[str, Any] | None) -> dict[str, Any] | None:
     return dict(generate)
 
 
-def _targets(inputs: Any, target: str | Sequence[str] | None) -> list[Sequence[str]] | None:
+def _targets_by_input(
+    inputs: Any, target: str | Sequence[str] | None
+) -> list[Sequence[str]] | None:
     """The target texts of each input; an input that is a batch has several."""
     if target is None:
         return None
@@ -124,21 +126,23 @@ def _targets(inputs: Any, target: str | Sequence[str] | None) -> list[Sequence[s
         raise InputError(
             f"capture expected a list of {len(inputs)} targets, one for each input, got {came}"
         )
-    return [[each] for each in target]
+    return [[text] for text in target]
 
 
-def _batches(run: Run, examples: list[Any], targets: list[Sequence[str]] | None) -> Iterator[Batch]:
-    """Texts in a row together, if the tokenizer can pad them; all else one by one."""
-    kinds = [run.reader.kind(each) for each in examples]
+def _batches(
+    run: ModelRunner, examples: list[Any], targets: list[Sequence[str]] | None
+) -> Iterator[InputBatch]:
+    """The examples in batches: texts together, if the tokenizer can pad them; others one by one."""
+    kinds = [run.reader.kind(example) for example in examples]
     can_pad = run.reader.can_pad(run.side)
     start = 0
     while start < len(examples):
         kind, stop = kinds[start], start + 1
-        together = BATCH if can_pad and kind in ("text", "pair") else 1
+        together = MAX_BATCH if can_pad and kind in ("text", "pair") else 1
         while stop < min(len(examples), start + together) and kinds[stop] == kind:
             stop += 1
         chosen = (
             None if targets is None else [each for some in targets[start:stop] for each in some]
         )
-        yield Batch(kind, examples[start:stop], chosen)
+        yield InputBatch(kind, examples[start:stop], chosen)
         start = stop

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from regard.errors import InputError
-from regard.tracing.inputs.reader import Reader
-from regard.tracing.inputs.runner import Run, at_rest, in_range
+from regard.tracing.inputs.reader import InputReader
+from regard.tracing.inputs.runner import ModelRunner, evaluation_mode, explain_index_errors
 
 
 class InputGradient(NamedTuple):
@@ -45,8 +45,10 @@ def input_gradients(
     tensor([[[1., 1., 1.],
              [0., 0., 0.]]])
     """
-    with _embeddings_as_leaves(model) as leaves, in_range(model):
-        output = Run(model, Reader(None), None, {}).forward(_arguments_as_leaves(arguments, leaves))
+    with _embeddings_as_leaves(model) as leaves, explain_index_errors(model):
+        output = ModelRunner(model, InputReader(None), None, {}).forward(
+            _arguments_as_leaves(arguments, leaves)
+        )
     value = objective(output)
     _check_objective(value, leaves, model)
     vectors = [leaf.vectors for leaf in leaves]
@@ -58,7 +60,7 @@ def input_gradients(
 @contextmanager
 def gradients_enabled(model: nn.Module) -> Iterator[None]:
     """Run the model without dropout and with gradients, even where the caller turned them off."""
-    with at_rest(model), torch.inference_mode(False), torch.enable_grad():
+    with evaluation_mode(model), torch.inference_mode(False), torch.enable_grad():
         yield
 
 

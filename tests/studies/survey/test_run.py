@@ -82,7 +82,7 @@ def test_it_goes_on_after_an_interruption_to_the_same_digits(tmp_path, after):
 
 
 def test_ctrl_c_in_the_midst_of_a_pass_saves_what_was_done_before(tmp_path, monkeypatch):
-    tally, calls = module.Passes.tally, []
+    tally, calls = module.CorpusRunner.run_group, []
 
     def broken(self, group):
         calls.append(group)
@@ -90,7 +90,7 @@ def test_ctrl_c_in_the_midst_of_a_pass_saves_what_was_done_before(tmp_path, monk
             raise KeyboardInterrupt
         return tally(self, group)
 
-    monkeypatch.setattr(module.Passes, "tally", broken)
+    monkeypatch.setattr(module.CorpusRunner, "run_group", broken)
     with pytest.raises(KeyboardInterrupt):
         surveyed(state=tmp_path / "s")
     monkeypatch.undo()

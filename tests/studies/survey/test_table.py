@@ -6,7 +6,7 @@ import torch
 
 from regard.errors import InputError
 from regard.studies.survey.table import Survey, from_rows
-from regard.tracing.statistics.collect import Tally
+from regard.tracing.statistics.collect import SiteStatistics
 from regard.tracing.statistics.moments import Moments
 
 MEASURES, HEADS = ("entropy", "evenness", "on_self"), 5
@@ -23,7 +23,7 @@ def survey(numbers=None, sites=("h.0", "h.1")):
     numbers = values() if numbers is None else numbers
     count = len(numbers)
     found = {
-        site: Tally("encoder", count, 3 * count, Moments.of(numbers + place))
+        site: SiteStatistics("encoder", count, 3 * count, Moments.of(numbers + place))
         for place, site in enumerate(sites)
     }
     return Survey(MEASURES, found, count, 2, {"odd": "it is scripted"})

@@ -3,7 +3,7 @@ import re
 import pytest
 import torch
 
-from regard.tracing.inputs.token_names import Labels
+from regard.tracing.inputs.token_names import TokenNamer
 from regard.types import Tokens
 from tracing import readers
 
@@ -15,7 +15,7 @@ def encoded(tokenizer, *columns):
     asked = {"return_offsets_mapping": True, "return_special_tokens_mask": True}
     encoding = tokenizer(*columns, padding=True, return_tensors="pt", **asked)
     texts = columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
-    return Labels(tokenizer).of_texts(encoding, texts)
+    return TokenNamer(tokenizer).name_texts(encoding, texts)
 
 
 def joined(tokens):
@@ -98,7 +98,7 @@ def test_a_tokenizer_that_does_not_cut_into_words_is_cut_by_marks():
 def test_ids_alone_know_their_offsets_and_special_tokens(tokenizer):
     text = "I love playing 我"
     (known,) = encoded(tokenizer(), [text])
-    found = Labels(tokenizer()).of_ids(known.ids)
+    found = TokenNamer(tokenizer()).name_ids(known.ids)
     assert (found.texts, found.special) == (known.texts, known.special)
     decoded = tokenizer().decode(known.ids, skip_special_tokens=True)
     for start, stop, piece in zip(*zip(*found.offsets, strict=True), found.texts, strict=True):
@@ -109,7 +109,7 @@ def test_ids_alone_know_their_offsets_and_special_tokens(tokenizer):
 def test_words_of_ids_alone_are_cut_at_spaces_and_each_han_character():
     text = "I love 龙我, you!"
     (known,) = encoded(readers.padded_byte_level(), [text])
-    tokens = Labels(readers.padded_byte_level()).of_ids(known.ids)
+    tokens = TokenNamer(readers.padded_byte_level()).name_ids(known.ids)
     pairs = zip(tokens.words, tokens.words[1:], tokens.offsets[1:], strict=False)
     starts = [0, *(start for one, other, (start, _) in pairs if one != other)]
     cut = [text[start:stop] for start, stop in zip(starts, [*starts[1:], None], strict=True)]
@@ -118,16 +118,16 @@ def test_words_of_ids_alone_are_cut_at_spaces_and_each_han_character():
 
 def test_words_of_word_pieces_alone_go_on_after_marks():
     (known,) = encoded(readers.word_piece(), ["I love playings"])
-    assert Labels(readers.word_piece()).of_ids(known.ids).words == known.words
+    assert TokenNamer(readers.word_piece()).name_ids(known.ids).words == known.words
 
 
 def test_offsets_are_not_there_where_the_text_cannot_be_told():
-    assert Labels(readers.word_piece()).of_ids([2, 1, 3]).offsets is None
-    assert Labels(readers.Slow()).of_ids([5, 7]).offsets is None
+    assert TokenNamer(readers.word_piece()).name_ids([2, 1, 3]).offsets is None
+    assert TokenNamer(readers.Slow()).name_ids([5, 7]).offsets is None
 
 
 def test_an_id_beyond_the_vocabulary_is_shown_as_a_number():
-    tokens = Labels(readers.word_piece()).of_ids([2, 4999, 3])
+    tokens = TokenNamer(readers.word_piece()).name_ids([2, 4999, 3])
     assert tokens.texts == ("[CLS]", "4999", "[SEP]")
 
 
@@ -138,25 +138,25 @@ def test_a_tokenizer_that_refuses_an_id_has_a_number_for_it_too():
                 raise IndexError(max(ids))
             return super().convert_ids_to_tokens(ids)
 
-    assert Labels(Strict()).of_ids([5, 4999]).texts == ("c5", "4999")
+    assert TokenNamer(Strict()).name_ids([5, 4999]).texts == ("c5", "4999")
 
 
 def test_an_unknown_token_that_ends_texts_too_is_special():
     class Old(readers.Slow):
         unk_token_id = 2
 
-    assert Labels(Old()).of_ids([5, 2]).special == (False, True)
+    assert TokenNamer(Old()).name_ids([5, 2]).special == (False, True)
 
 
 def test_ids_without_a_tokenizer_are_their_own_texts():
-    assert Labels(None).of_ids([5, 7]) == Tokens(("5", "7"), (5, 7))
+    assert TokenNamer(None).name_ids([5, 7]) == Tokens(("5", "7"), (5, 7))
 
 
 def test_what_a_model_went_on_with_goes_on_in_the_text():
     tokenizer = readers.padded_byte_level()
     (prompt,) = encoded(tokenizer, ["I love 我"])
     more = [*tokenizer("国 you")["input_ids"], tokenizer.eos_token_id]
-    tokens = Labels(tokenizer).continued(prompt, more)
+    tokens = TokenNamer(tokenizer).append_ids(prompt, more)
     assert joined(tokens) == "I love 我国 you<|end|>"
     assert (tokens.offsets[len(prompt)], tokens.offsets[-2:]) == ((8, 9), ((12, 13), (0, 0)))
     assert tokens.words[len(prompt)] == prompt.words[-1] + 1
@@ -166,15 +166,15 @@ def test_what_a_model_went_on_with_goes_on_in_the_text():
 def test_a_character_may_be_begun_by_a_prompt_and_ended_by_the_model():
     tokenizer = readers.padded_byte_level()
     first, *rest = tokenizer("龙")["input_ids"]
-    labels = Labels(tokenizer)
-    tokens = labels.continued(labels.of_ids([first]), rest)
+    labels = TokenNamer(tokenizer)
+    tokens = labels.append_ids(labels.name_ids([first]), rest)
     assert tokens.texts == ("龙[1/3]", "龙[2/3]", "龙[3/3]")
     assert tokens.words == (0, 0, 0)
 
 
 def test_what_a_decoder_starts_with_is_special():
-    labels = Labels(readers.unigram())
-    tokens = labels.begun(1, labels.of_ids([5, 2]))
+    labels = TokenNamer(readers.unigram())
+    tokens = labels.prepend_start(1, labels.name_ids([5, 2]))
     assert (tokens.texts[0], tokens.ids) == ("<s>", (1, 5, 2))
     assert tokens.special == (True, False, True)
 
@@ -182,7 +182,7 @@ def test_what_a_decoder_starts_with_is_special():
 def test_tokenizers_without_offsets_leave_them_out():
     tokenizer = readers.Slow()
     encoding = tokenizer(["ab", "abc"], True, "pt", False)
-    short, long = Labels(tokenizer).of_texts(encoding, ["ab", "abc"])
+    short, long = TokenNamer(tokenizer).name_texts(encoding, ["ab", "abc"])
     assert (len(short), len(long)) == (3, 4)
     assert short.offsets is None
     assert short.special == (False, False, True)
@@ -191,7 +191,7 @@ def test_tokenizers_without_offsets_leave_them_out():
 
 
 def test_a_prompt_of_special_tokens_alone_is_gone_on_from():
-    labels = Labels(readers.unigram())
-    tokens = labels.continued(labels.of_ids([1]), [5, 2])
+    labels = TokenNamer(readers.unigram())
+    tokens = labels.append_ids(labels.name_ids([1]), [5, 2])
     assert tokens.ids == (1, 5, 2)
     assert tokens.words == (None, 0, None)

@@ -126,7 +126,7 @@ def test_a_watched_model_with_a_static_cache_gives_what_it_gives_alone():
 
 @torch.no_grad()
 def test_padding_of_the_keys_of_another_stream_is_not_cut():
-    class Reader(nn.Module):
+    class InputReader(nn.Module):
         def __init__(self):
             super().__init__()
             self.asks, self.texts = nn.Embedding(7, 8), nn.Embedding(7, 8)
@@ -136,7 +136,7 @@ def test_padding_of_the_keys_of_another_stream_is_not_cut():
             return F.scaled_dot_product_attention(query, key, key, attn_mask=mask)
 
     mask = (torch.arange(KEYS) < 7)[None, None, None]
-    with regard.watch(model := Reader()) as seen:
+    with regard.watch(model := InputReader()) as seen:
         model(torch.ones(1, 2).long(), torch.ones(1, KEYS).long(), mask)
     assert seen[0].maps[0].shape == (1, 2, 7)  # dropped as padding, at the end
 

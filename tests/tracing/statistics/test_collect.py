@@ -10,7 +10,7 @@ from torch import nn
 import regard
 from regard.errors import InputError
 from regard.measures.heads import head_numbers
-from regard.tracing.statistics.collect import Tallied, Tally, tally
+from regard.tracing.statistics.collect import BatchStatistics, SiteStatistics, collect_statistics
 from regard.tracing.statistics.moments import Moments
 from regard.types import Trace
 from tracing.hands import FORMS, HEADS, LENGTH, Layer, an_input
@@ -29,7 +29,7 @@ def an_encoder(layers=2):
 
 def both(model, *args, **kwargs):
     """The tallies of a call, and its traces."""
-    with torch.no_grad(), tally(model) as seen:
+    with torch.no_grad(), collect_statistics(model) as seen:
         model(*args, **kwargs)
     with torch.no_grad(), regard.watch(model) as traces:
         model(*args, **kwargs)
@@ -57,12 +57,12 @@ def test_calls_are_summed_at_once_or_at_the_end_to_the_same(form):
     layer, x, found = Layer(form), an_input(), []
     kinds = torch.tensor([[0] * (LENGTH - 2) + [1, 1], [0] * LENGTH])
     for early in (True, False):
-        with torch.no_grad(), tally(layer, ("",)) as seen:
+        with torch.no_grad(), collect_statistics(layer, ("",)) as seen:
             if early:
-                seen.tell({"tokens": kinds})
+                seen.set_kinds({"tokens": kinds})
             layer(x)
             assert bool(seen.sites) == early
-            seen.tell({"tokens": kinds})
+            seen.set_kinds({"tokens": kinds})
         found.append(next(iter(seen.sites.values())).moments.means)
     torch.testing.assert_close(*found, equal_nan=True)
 
@@ -101,8 +101,8 @@ def test_a_layer_that_runs_twice_has_two_tallies():
 def test_the_mass_on_each_kind_is_told_apart():
     attention, x = nn.MultiheadAttention(14, 7, batch_first=True).eval(), torch.randn(2, 5, 14)
     kinds = torch.tensor([[1, 0, 0, 1, 2], [0, 0, 1, 2, 2]])  # the last is padding
-    with torch.no_grad(), tally(attention, ("", "on_marked")) as seen:
-        seen.tell({"tokens": kinds})
+    with torch.no_grad(), collect_statistics(attention, ("", "on_marked")) as seen:
+        seen.set_kinds({"tokens": kinds})
         _, weights = attention(x, x, x, average_attn_weights=False)
     found = dict(zip(seen.measures, seen.sites["MultiheadAttention"].moments.mean, strict=True))
     rows = [weights[0, :, :4], weights[1, :, :3]]
@@ -117,7 +117,7 @@ def test_the_mass_on_each_kind_is_told_apart():
 def test_a_row_that_is_not_finite_does_not_spoil_the_others():
     attention, x = nn.MultiheadAttention(14, 7, batch_first=True).eval(), torch.randn(3, 5, 14)
     x[1, 2] = torch.nan
-    with torch.no_grad(), tally(attention) as seen:
+    with torch.no_grad(), collect_statistics(attention) as seen:
         attention(x, x, x, need_weights=False)
     found = seen.sites["MultiheadAttention"]
     assert (found.examples, found.moments.count[0].tolist()) == (3, [2.0] * 7)
@@ -126,16 +126,16 @@ def test_a_row_that_is_not_finite_does_not_spoil_the_others():
 
 def test_queries_and_keys_are_gone_when_the_block_has_ended(monkeypatch):
     attention, x, held = nn.MultiheadAttention(14, 7).eval(), torch.randn(5, 2, 14), []
-    fill = Tallied.fill
+    fill = BatchStatistics.add_runs
 
     def noting(self, runs, gaps):
         held.extend(map(weakref.ref, (runs[0][0].query, runs[0][0].key)))
         fill(self, runs, gaps)
 
-    monkeypatch.setattr(Tallied, "fill", noting)
+    monkeypatch.setattr(BatchStatistics, "add_runs", noting)
     gc.disable()
     try:
-        with torch.no_grad(), tally(attention):
+        with torch.no_grad(), collect_statistics(attention):
             attention(x, x, x, need_weights=False)
         assert [each() for each in held] == [None, None]
     finally:
@@ -143,12 +143,12 @@ def test_queries_and_keys_are_gone_when_the_block_has_ended(monkeypatch):
 
 
 def test_where_nothing_attends_there_is_no_tally():
-    with tally(nn.Linear(3, 5)) as seen:
+    with collect_statistics(nn.Linear(3, 5)) as seen:
         pass
     assert (seen.sites, seen.gaps) == ({}, ())
 
 
 def test_tallies_of_other_heads_do_not_merge():
-    one, other = (Tally("encoder", 1, 1, Moments.of(torch.randn(1, 3, n))) for n in (5, 7))
+    one, other = (SiteStatistics("encoder", 1, 1, Moments.of(torch.randn(1, 3, n))) for n in (5, 7))
     with pytest.raises(InputError, match="encoder attention of 5 heads and 3 measures, and enc"):
         one + other

@@ -11,7 +11,7 @@ from torch import nn
 import regard
 from regard.errors import InputError
 from regard.measures.heads import head_numbers
-from regard.tracing.statistics.corpus import Passes
+from regard.tracing.statistics.corpus import CorpusRunner
 from tracing.statistics.test_texts import KINDS
 
 with warnings.catch_warnings():
@@ -35,11 +35,11 @@ def known(name):
 
 
 def passes(name="bert", tokens=64, longest=None):
-    return Passes(*known(name), KINDS, tokens=tokens, longest=longest)
+    return CorpusRunner(*known(name), KINDS, tokens=tokens, longest=longest)
 
 
 def total(found, texts):
-    tallies = [found.tally(group) for group in found.groups(texts)]
+    tallies = [found.run_group(group) for group in found.groups(texts)]
     sites = dict(tallies[0].sites)
     for each in tallies[1:]:
         sites = {site: sites[site] + each.sites[site] for site in sites}
@@ -99,7 +99,7 @@ def test_a_model_that_cannot_be_told_of_padding_gets_texts_of_one_length():
         def forward(self, input_ids):
             return input_ids
 
-    found = Passes(Blind(), readers.word_piece(), KINDS, tokens=1000, longest=None)
+    found = CorpusRunner(Blind(), readers.word_piece(), KINDS, tokens=1000, longest=None)
     assert [len(each) for each in found.groups(["I love", "I", "love", "you I"])] == [2, 2]
 
 
@@ -132,4 +132,4 @@ def test_texts_end_where_tokenizer_and_model_say_so(limit, config, expected):
 
     model, tokenizer = Named(), readers.word_piece.__wrapped__()
     model.config, tokenizer.model_max_length = SimpleNamespace(**config), limit
-    assert Passes(model, tokenizer, KINDS, tokens=8, longest=None).longest == expected
+    assert CorpusRunner(model, tokenizer, KINDS, tokens=8, longest=None).longest == expected

@@ -5,8 +5,8 @@ from regard.masks import causal, padding
 from regard.tracing.assembly.stacking import StackedCall
 from regard.tracing.recording.record import CallRecord
 from regard.tracing.statistics import rows as module
-from regard.tracing.statistics.rows import Rows
-from regard.tracing.statistics.streams import Side
+from regard.tracing.statistics.rows import SiteRows
+from regard.tracing.statistics.streams import StreamTokens
 
 HEADS, LENGTH = 3, 5
 
@@ -21,9 +21,9 @@ def of(found, places=None, parts=1, streams=("x", "x"), kinds=None):
     sides = (torch.zeros(batch, heads, 0, 2), torch.zeros(batch, heads, 0, 2))
     call = CallRecord("here", *streams, *sides, weights=found, key_count=keys, windows=parts)
     places = list(range(batch // parts)) if places is None else places
-    above = Side(torch.ones(len(places), queries, dtype=torch.bool))
-    across = Side(torch.ones(len(places), keys, dtype=torch.bool), kinds)
-    return Rows(StackedCall(call, places, [queries] * len(places)), above, across)
+    above = StreamTokens(torch.ones(len(places), queries, dtype=torch.bool))
+    across = StreamTokens(torch.ones(len(places), keys, dtype=torch.bool), kinds)
+    return SiteRows(StackedCall(call, places, [queries] * len(places)), above, across)
 
 
 def test_numbers_are_those_of_the_rows():
@@ -71,12 +71,12 @@ def test_rows_of_another_text_see_all_of_it():
 
 @pytest.mark.parametrize("strip", [1, 11, 1 << 22])
 def test_what_a_mask_shows_is_counted_in_strips(monkeypatch, strip):
-    monkeypatch.setattr(module, "STRIP", strip)
+    monkeypatch.setattr(module, "MAX_MASK_STRIP", strip)
     real = torch.tensor([[1, 1, 0, 0, 0], [1, 1, 1, 1, 0]]).bool()
     mask = causal() & padding(real)
-    found = of(weights())._seen(mask).expand(2, 1, LENGTH)
+    found = of(weights())._count_visible(mask).expand(2, 1, LENGTH)
     assert torch.equal(found, mask.dense(LENGTH, LENGTH).sum(-1))
-    assert torch.equal(of(weights(), [1, 0])._seen(mask), found[[1, 0]])
+    assert torch.equal(of(weights(), [1, 0])._count_visible(mask), found[[1, 0]])
 
 
 def test_the_mass_on_kinds_adds_up():

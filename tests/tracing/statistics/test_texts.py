@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from regard.measures.token_kinds import token_kinds
-from regard.tracing.statistics.texts import Kinds, Texts
+from regard.tracing.statistics.texts import CorpusReader, TokenKinds
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -12,7 +12,7 @@ with warnings.catch_warnings():
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
-KINDS = Kinds(("", "on_special", "on_punctuation"), token_kinds)
+KINDS = TokenKinds(("", "on_special", "on_punctuation"), token_kinds)
 TEXTS = ["I love you.", "我爱你，你爱我。", "I love playing chess, and playing football."]
 TOKENIZERS = [
     readers.word_piece,
@@ -25,7 +25,7 @@ every_tokenizer = pytest.mark.parametrize("make", TOKENIZERS, ids=lambda make: m
 
 
 def reading(make=readers.word_piece, longest=None, texts=TEXTS, targets=None):
-    found = Texts(make(), KINDS, longest)
+    found = CorpusReader(make(), KINDS, longest)
     found.read(texts, targets)
     return found
 
@@ -34,17 +34,17 @@ def reading(make=readers.word_piece, longest=None, texts=TEXTS, targets=None):
 def test_kinds_are_those_of_the_tokens_that_a_capture_names(make):
     found = reading(make)
     for text in TEXTS:
-        (tokens,) = Texts.__base__(make()).feed("text", [text], "right").tokens
+        (tokens,) = CorpusReader.__base__(make()).encode("text", [text], "right").tokens
         assert list(found.source(text).kinds) == token_kinds(tokens).tolist()
 
 
 @every_tokenizer
 def test_texts_are_padded_as_the_tokenizer_encodes_them(make):
-    feed = reading(make).feed("text", TEXTS, "right")
+    encoded = reading(make).encode("text", TEXTS, "right")
     for row, text in enumerate(TEXTS):
-        ids, count = make()(text)["input_ids"], feed.arguments["attention_mask"][row].sum()
-        assert feed.arguments["input_ids"][row, :count].tolist() == ids
-    assert feed.tokens == (None,) * len(TEXTS)
+        ids, count = make()(text)["input_ids"], encoded.arguments["attention_mask"][row].sum()
+        assert encoded.arguments["input_ids"][row, :count].tolist() == ids
+    assert encoded.tokens == (None,) * len(TEXTS)
 
 
 def test_a_text_longer_than_the_longest_is_cut_and_says_so():
@@ -71,15 +71,15 @@ def test_pairs_are_encoded_as_pairs():
 
 def test_targets_are_encoded_and_cut_too():
     found = reading(readers.unigram, 5, TEXTS[:1], TEXTS[2:])
-    ids, mask, tokens = found.targets(TEXTS[2:])
+    ids, mask, tokens = found.encode_targets(TEXTS[2:])
     assert (ids.shape, mask.tolist(), len(tokens)) == ((1, 5), [[1] * 5], 1)
     assert found.target(TEXTS[2]).cut
 
 
 def test_a_start_is_special_whatever_token_it_is():
-    sorter = reading(readers.unigram).target_sorter
-    assert sorter.begun(readers.unigram().pad_token_id) == 1
-    assert sorter.begun(7) == 1
+    finder = reading(readers.unigram).target_kinds
+    assert finder.kind_of_start(readers.unigram().pad_token_id) == 1
+    assert finder.kind_of_start(7) == 1
 
 
 def test_a_tokenizer_need_not_tell_what_is_special():
@@ -95,6 +95,6 @@ def test_a_tokenizer_need_not_tell_what_is_special():
 
     assert list(reading(Plain, texts=["ab"]).source("ab").kinds) == [0, 0, 1]
     assert torch.equal(
-        reading(Plain, texts=["ab"]).feed("text", ["ab"], "right").arguments["attention_mask"],
+        reading(Plain, texts=["ab"]).encode("text", ["ab"], "right").arguments["attention_mask"],
         torch.ones(1, 3, dtype=torch.long),
     )

@@ -12,7 +12,7 @@ import torch
 from regard.errors import FileError, InputError
 from regard.files import atomic_file
 from regard.studies.survey.table import COUNT, Survey, from_rows
-from regard.tracing.statistics.collect import Tally
+from regard.tracing.statistics.collect import SiteStatistics
 from regard.tracing.statistics.moments import Moments
 
 FORMAT = "regard survey 1"
@@ -73,7 +73,7 @@ def from_json(record: Mapping[str, Any]) -> Survey:
     if record["format"] != FORMAT:
         raise ValueError(f"its format is {record['format']!r}, not {FORMAT!r}")
     sites = {
-        site: Tally(
+        site: SiteStatistics(
             each["kind"],
             each["examples"],
             each["rows"],

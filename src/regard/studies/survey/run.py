@@ -16,9 +16,9 @@ from regard.studies.survey.files import from_json, to_json
 from regard.studies.survey.processes import Processes
 from regard.studies.survey.state import State, StateFile, fingerprint, text_digest
 from regard.studies.survey.table import Survey
-from regard.tracing.statistics.collect import Tallied
-from regard.tracing.statistics.corpus import Group, Passes
-from regard.tracing.statistics.texts import Kinds
+from regard.tracing.statistics.collect import BatchStatistics
+from regard.tracing.statistics.corpus import CorpusRunner, TextGroup
+from regard.tracing.statistics.texts import TokenKinds
 
 TOKENS = 2048  # tokens of a batch, unless the caller says otherwise
 PORTION = 2048  # texts that are read and sorted by length at a time
@@ -28,7 +28,7 @@ Text = str | tuple[str, str]
 OnProgress = Callable[[int], bool | None]
 
 _NAMES = {SPECIAL: "on_special", PUNCTUATION: "on_punctuation"}
-KINDS = Kinds(tuple(_NAMES.get(kind, "") for kind in range(max(_NAMES) + 1)), token_kinds)
+KINDS = TokenKinds(tuple(_NAMES.get(kind, "") for kind in range(max(_NAMES) + 1)), token_kinds)
 
 
 def survey(
@@ -59,7 +59,7 @@ def survey(
     """
     if batch < 1 or (longest is not None and longest < 1):
         raise InputError(f"expected at least one token, got batch={batch} and longest={longest}")
-    passes = Passes(model, tokenizer, KINDS, tokens=batch, longest=longest)
+    passes = CorpusRunner(model, tokenizer, KINDS, tokens=batch, longest=longest)
     settings = {
         "model": fingerprint(model),
         "batch": batch,
@@ -78,7 +78,7 @@ def takes_pairs(model: nn.Module) -> bool:
     >>> takes_pairs(regard.from_pretrained("en-zh-rnn"))
     True
     """
-    return Passes(model, None, KINDS, tokens=TOKENS, longest=None).takes_pairs
+    return CorpusRunner(model, None, KINDS, tokens=TOKENS, longest=None).takes_pairs
 
 
 class SurveyRun:
@@ -89,10 +89,12 @@ class SurveyRun:
     interruption finds either both states changed or none.
     """
 
-    def __init__(self, passes: Passes, state_file: StateFile, on_progress: OnProgress) -> None:
+    def __init__(
+        self, passes: CorpusRunner, state_file: StateFile, on_progress: OnProgress
+    ) -> None:
         self._passes, self._state_file, self._on_progress = passes, state_file, on_progress
         self._processes = Processes.here()
-        self._empty = Survey(Tallied(KINDS.names).measures)
+        self._empty = Survey(BatchStatistics(KINDS.names).measures)
         self._progress = self._progress_after_exchange(self._load_state())
         self._saved_at = time.monotonic()
 
@@ -140,8 +142,8 @@ class SurveyRun:
             done += sum(map(len, round_groups))
             self._report(done)
 
-    def _survey_group(self, group: Group) -> Survey:
-        numbers = self._passes.tally(group)
+    def _survey_group(self, group: TextGroup) -> Survey:
+        numbers = self._passes.run_group(group)
         if not numbers.sites and not numbers.gaps:
             raise InputError(
                 f"{type(self._passes.model).__name__} attends nowhere that can be seen; "

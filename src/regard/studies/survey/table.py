@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from regard.errors import InputError
-from regard.tracing.statistics.collect import Tally
+from regard.tracing.statistics.collect import SiteStatistics
 from regard.tracing.statistics.moments import Moments
 from regard.types.tables import data_frame
 
@@ -28,7 +28,7 @@ class Survey:
     """
 
     measures: tuple[str, ...]
-    sites: Mapping[str, Tally] = field(default_factory=dict)
+    sites: Mapping[str, SiteStatistics] = field(default_factory=dict)
     examples: int = 0
     cut: int = 0
     gaps: Mapping[str, str] = field(default_factory=dict)
@@ -94,7 +94,7 @@ class Survey:
 
 
 def _rows_of_site(
-    measures: Sequence[str], site: str, each: Tally
+    measures: Sequence[str], site: str, each: SiteStatistics
 ) -> Iterator[tuple[dict[str, Any], dict[str, int]]]:
     """The row of each head, and how many examples have each of its numbers."""
     moments = (each.moments.means, each.moments.spread, each.moments.count)
@@ -123,11 +123,13 @@ def from_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> Surv
     return Survey(measures, sites, examples)
 
 
-def _tally_of_site(measures: Sequence[str], heads: Sequence[Mapping[str, Any]]) -> Tally:
+def _tally_of_site(measures: Sequence[str], heads: Sequence[Mapping[str, Any]]) -> SiteStatistics:
     numbers = [[_moments_of(head, name) for head in heads] for name in measures]
     count, mean, squares = torch.tensor(numbers, dtype=torch.float64).unbind(dim=2)
     first = heads[0]
-    return Tally(first["kind"], first["examples"], first["rows"], Moments(count, mean, squares))
+    return SiteStatistics(
+        first["kind"], first["examples"], first["rows"], Moments(count, mean, squares)
+    )
 
 
 def _moments_of(row: Mapping[str, Any], name: str) -> tuple[float, float, float]:

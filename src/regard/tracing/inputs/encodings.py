@@ -1,4 +1,4 @@
-"""What a tokenizer's encoding says of each token of a text, padding left out."""
+"""Read what a tokenizer's encoding of a batch says about each token of one text."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,34 +10,37 @@ Words = tuple[int | None, ...]
 
 
 @dataclass(frozen=True)
-class Encoded:
-    """One text of a batch; the pair of a text counts its characters and words on from it."""
+class EncodedText:
+    """The tokens of one text of a batch, without padding.
+
+    In a pair of texts, the characters and words of the second are counted on from the first.
+    """
 
     ids: tuple[int, ...]
-    added: tuple[bool, ...]  # by the tokenizer, such as [CLS]
+    added: tuple[bool, ...]  # True for tokens that the tokenizer added, such as [CLS]
     offsets: Spans | None
     words: Words | None
 
     @classmethod
-    def of(cls, encoding: Mapping[str, Any], index: int, text: Text) -> "Encoded":
-        """The text's row of the encoding of a batch."""
+    def of(cls, encoding: Mapping[str, Any], index: int, text: Text) -> "EncodedText":
+        """The text with this index in the encoding of a batch."""
         mask = _row(encoding, "attention_mask", index)
         ids = _row(encoding, "input_ids", index) or []
-        real = [place for place in range(len(ids)) if mask is None or mask[place]]
+        real = [position for position in range(len(ids)) if mask is None or mask[position]]
 
-        def of_real(row: Sequence[Any] | None) -> tuple[Any, ...] | None:
-            return None if row is None else tuple(row[place] for place in real)
+        def select_real(row: Sequence[Any] | None) -> tuple[Any, ...] | None:
+            return None if row is None else tuple(row[position] for position in real)
 
-        added = of_real(_row(encoding, "special_tokens_mask", index))
-        offsets = of_real(_row(encoding, "offset_mapping", index))
-        second = of_real(_numbers(encoding, "sequence_ids", index)) or ()
+        added = select_real(_row(encoding, "special_tokens_mask", index))
+        offsets = select_real(_row(encoding, "offset_mapping", index))
+        sequence_ids = select_real(_call_for(encoding, "sequence_ids", index)) or ()
         if offsets is not None and isinstance(text, tuple):
-            offsets = _onward(offsets, second, len(text[0]))
+            offsets = _shift_second_offsets(offsets, sequence_ids, len(text[0]))
         return cls(
-            of_real(ids) or (),
+            select_real(ids) or (),
             tuple(map(bool, added or [False] * len(real))),
             None if offsets is None else tuple((start, stop) for start, stop in offsets),
-            _counted(of_real(_numbers(encoding, "word_ids", index)), second),
+            _shift_second_words(select_real(_call_for(encoding, "word_ids", index)), sequence_ids),
         )
 
 
@@ -49,21 +52,29 @@ def _row(encoding: Mapping[str, Any], name: str, index: int) -> list[Any] | None
     return row.tolist() if hasattr(row, "tolist") else list(row)
 
 
-def _numbers(encoding: Any, name: str, index: int) -> list[int | None] | None:
-    """The words or sequences of an encoding's tokens; slow tokenizers do not know them."""
+def _call_for(encoding: Any, name: str, index: int) -> list[int | None] | None:
+    """The word or sequence of each token; None from slow tokenizers, which do not know them."""
     if not getattr(encoding, "is_fast", True) or not hasattr(encoding, name):
         return None
     return list(getattr(encoding, name)(index))
 
 
-def _onward(offsets: Sequence[Any], second: Sequence[int | None], more: int) -> Spans:
-    pairs = zip(offsets, second, strict=True)
-    return tuple((a + more, b + more) if of == 1 else (a, b) for (a, b), of in pairs)
+def _shift_second_offsets(
+    offsets: Sequence[Any], sequence_ids: Sequence[int | None], shift: int
+) -> Spans:
+    pairs = zip(offsets, sequence_ids, strict=True)
+    return tuple(
+        (start + shift, stop + shift) if sequence == 1 else (start, stop)
+        for (start, stop), sequence in pairs
+    )
 
 
-def _counted(words: Words | None, second: Sequence[int | None]) -> Words | None:
-    if words is None or 1 not in second:
+def _shift_second_words(words: Words | None, sequence_ids: Sequence[int | None]) -> Words | None:
+    if words is None or 1 not in sequence_ids:
         return words
-    pairs = list(zip(words, second, strict=True))
-    more = 1 + max((word for word, of in pairs if word is not None and of == 0), default=-1)
-    return tuple(word + more if word is not None and of == 1 else word for word, of in pairs)
+    pairs = list(zip(words, sequence_ids, strict=True))
+    first_words = (word for word, sequence in pairs if word is not None and sequence == 0)
+    shift = 1 + max(first_words, default=-1)
+    return tuple(
+        word + shift if word is not None and sequence == 1 else word for word, sequence in pairs
+    )

@@ -1,4 +1,4 @@
-"""One example as a model's forward takes it, and what the model gives for it, changed or not."""
+"""One example as a model's forward takes it, for studies that run it again with changes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,20 +10,25 @@ from torch import Tensor, nn
 
 from regard.errors import InputError
 from regard.tracing.assembly.token_labels import TokenLabels
-from regard.tracing.inputs.generation import decode
-from regard.tracing.inputs.reader import Reader
-from regard.tracing.inputs.runner import Batch, Run, at_rest, in_range
+from regard.tracing.inputs.generation import generate_ids
+from regard.tracing.inputs.reader import InputReader
+from regard.tracing.inputs.runner import (
+    InputBatch,
+    ModelRunner,
+    evaluation_mode,
+    explain_index_errors,
+)
 from regard.tracing.recording.edits import EditFunction
 from regard.tracing.recording.site_choice import SitePatterns
 from regard.tracing.watch import watch
 from regard.types import Tokens, Trace
 
 GREEDY = {"num_beams": 1, "do_sample": False}
-OTHERS = {"input_features", "input_values", "pixel_values"}  # sounds and pictures
+NON_TEXT_ARGUMENTS = {"input_features", "input_values", "pixel_values"}  # of sounds and pictures
 
 
 @dataclass(frozen=True, eq=False)
-class Prepared:
+class PreparedExample:
     """The arguments of one example, a batch of one, and what is known of its tokens.
 
     `written` are the ids that the rows of a decoder are to lead to, where it follows a
@@ -40,7 +45,7 @@ class Prepared:
         """The argument whose second axis is the tokens, ids or vectors; None as for pictures."""
         for name in ("input_ids", *self.arguments):
             each = self.arguments.get(name)
-            beside = name.startswith("decoder_") or name in OTHERS
+            beside = name.startswith("decoder_") or name in NON_TEXT_ARGUMENTS
             if isinstance(each, Tensor) and not beside and len(each) == 1 and _is_text(each):
                 return name
         return None
@@ -51,17 +56,17 @@ class Prepared:
         return "decoder_input_ids" in self.arguments
 
 
-def prepare(
+def prepare_example(
     model: nn.Module, processor: Any, inputs: Any, *, target: str | None = None
-) -> Prepared:
+) -> PreparedExample:
     """One input as the model's forward takes it.
 
     A decoder with an encoder follows the target text, or what it writes by itself, greedily.
 
     >>> import torch
-    >>> from regard.tracing.inputs.example import prepare
+    >>> from regard.tracing.inputs.example import prepare_example
     >>> model = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
-    >>> prepare(model, None, {"src": torch.randn(1, 5, 8)}).tokens
+    >>> prepare_example(model, None, {"src": torch.randn(1, 5, 8)}).tokens
     Tokens(0 .. 4)
     """
     if not isinstance(model, nn.Module):
@@ -69,23 +74,23 @@ def prepare(
             f"expected a torch.nn.Module to run, got {type(model).__name__}; the order is model, "
             "processor, inputs"
         )
-    reader = Reader(processor)
-    batch = Batch(reader.kind(inputs), [inputs], None if target is None else [target])
-    feed, arguments, told = Run(model, reader, None, {}).prepared(batch)
-    if len(feed.tokens) != 1:
+    reader = InputReader(processor)
+    batch = InputBatch(reader.kind(inputs), [inputs], None if target is None else [target])
+    encoded, arguments, told = ModelRunner(model, reader, None, {}).prepare_batch(batch)
+    if len(encoded.tokens) != 1:
         raise InputError(
-            f"expected one example, got a batch of {len(feed.tokens)}; give them one by one"
+            f"expected one example, got a batch of {len(encoded.tokens)}; give them one by one"
         )
-    tokens = feed.tokens[0]
+    tokens = encoded.tokens[0]
     if told is None:
         told, arguments = _written(model, reader, arguments, tokens)
-    example = Prepared(arguments, tokens, told, _led_to(arguments, told))
+    example = PreparedExample(arguments, tokens, told, _led_to(arguments, told))
     if tokens is None and example.held is not None:
         tokens = Tokens.positions(arguments[example.held].shape[1])
-    return Prepared(arguments, tokens, told, example.written)
+    return PreparedExample(arguments, tokens, told, example.written)
 
 
-def forward(
+def run_forward(
     model: nn.Module,
     arguments: Mapping[str, Any],
     *,
@@ -98,25 +103,25 @@ def forward(
 
     >>> import torch
     >>> from regard.tracing import knock_out
-    >>> from regard.tracing.inputs.example import forward
+    >>> from regard.tracing.inputs.example import run_forward
     >>> attention = torch.nn.MultiheadAttention(8, 2, bias=False, batch_first=True)
     >>> sides = dict.fromkeys(["query", "key", "value"], torch.randn(1, 5, 8))
-    >>> forward(attention, sides, edit=knock_out("*"))[0].abs().max()
+    >>> run_forward(attention, sides, edit=knock_out("*"))[0].abs().max()
     tensor(0.)
     """
-    run = Run(model, Reader(None), None, {})
-    with at_rest(model), torch.no_grad(), in_range(model):
+    run = ModelRunner(model, InputReader(None), None, {})
+    with evaluation_mode(model), torch.no_grad(), explain_index_errors(model):
         if edit is None:
             return run.forward(arguments)
         with watch(model, edit=edit, sites=sites, keep="summary", atlas=0):
             return run.forward(arguments)
 
 
-def look(model: nn.Module, example: Prepared, **options: Any) -> tuple[Any, Trace]:
+def trace_example(model: nn.Module, example: PreparedExample, **options: Any) -> tuple[Any, Trace]:
     """What the model gives for the example, and the trace of it; the options are `watch`'s."""
-    run = Run(model, Reader(None), None, {})
-    with at_rest(model), torch.no_grad(), watch(model, **options) as seen:
-        with in_range(model):
+    run = ModelRunner(model, InputReader(None), None, {})
+    with evaluation_mode(model), torch.no_grad(), watch(model, **options) as seen:
+        with explain_index_errors(model):
             output = run.forward(example.arguments)
         seen.set_labels(example.told)
     return output, seen[0]
@@ -127,13 +132,13 @@ def _is_text(each: Tensor) -> bool:
 
 
 def _written(
-    model: nn.Module, reader: Reader, arguments: dict[str, Any], tokens: Tokens | None
+    model: nn.Module, reader: InputReader, arguments: dict[str, Any], tokens: Tokens | None
 ) -> tuple[TokenLabels, dict[str, Any]]:
     """What the model writes by itself, and the arguments with which it is made to write it."""
-    with at_rest(model), torch.no_grad(), in_range(model):
-        decoded = decode(model, arguments, GREEDY, 1)
-    ids = [*decoded.begun[0], *decoded.produced[0]]
-    target = reader.target_labels.begun(ids[0], reader.target_labels.of_ids(ids[1:]))
+    with evaluation_mode(model), torch.no_grad(), explain_index_errors(model):
+        decoded = generate_ids(model, arguments, GREEDY, 1)
+    ids = [*decoded.prompt[0], *decoded.produced[0]]
+    target = reader.target_namer.prepend_start(ids[0], reader.target_namer.name_ids(ids[1:]))
     streams = {"source": tokens, "target": target}
     told = TokenLabels(({name: each for name, each in streams.items() if each is not None},))
     device = next(model.parameters()).device

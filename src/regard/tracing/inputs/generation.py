@@ -1,4 +1,4 @@
-"""What a model generated: the ids of each kept hypothesis, and the rows of the batch it had."""
+"""Let a model generate, and find which rows of the batch the kept hypotheses had."""
 
 import inspect
 from collections.abc import Mapping
@@ -13,67 +13,68 @@ from regard.errors import InputError
 
 
 @dataclass(frozen=True, eq=False)
-class Decoded:
-    """Of each example, what the decoder began with and what it went on with, until its end.
+class GeneratedIds:
+    """The ids of each example: those that the decoder was given, and those that it generated.
 
-    `rows` is that of Told: None where an example had its own row throughout.
+    `rows` is that of `TokenLabels`: None where an example had its own row throughout.
     """
 
-    begun: tuple[tuple[int, ...], ...]
+    prompt: tuple[tuple[int, ...], ...]
     produced: tuple[tuple[int, ...], ...]
     rows: Int[Tensor, "step example"] | None
 
 
-def decode(
-    model: nn.Module, arguments: Mapping[str, Any], plan: Mapping[str, Any], batch: int
-) -> Decoded:
+def generate_ids(
+    model: nn.Module, arguments: Mapping[str, Any], settings: Mapping[str, Any], batch: int
+) -> GeneratedIds:
     """Let the model generate, and keep the best hypothesis of each example of the batch."""
     generate: Any = model.generate
-    asked = {"return_dict_in_generate": True}
-    result = generate(**arguments, **plan, **(asked if _takes(generate, *asked) else {}))
+    details = {"return_dict_in_generate": True}
+    result = generate(**arguments, **settings, **(details if _accepts(generate, *details) else {}))
     sequences = getattr(result, "sequences", result)
     if len(sequences) != batch:
         raise InputError(
             f"capture keeps one hypothesis of each example, got {len(sequences)} for {batch}; "
             "leave num_return_sequences at one"
         )
-    begun = _begun(arguments, plan, result, sequences)
-    rows = _rows(result, sequences[:, begun:], _ends(model, plan))
-    steps = sequences.shape[1] - begun
-    lengths = [steps] * batch if rows is None else (rows >= 0).sum(0).tolist()
-    return Decoded(
-        tuple(tuple(each[:begun].tolist()) for each in sequences),
+    length = _prompt_length(arguments, settings, result, sequences)
+    rows = _batch_rows(result, sequences[:, length:], _end_ids(model, settings))
+    steps = sequences.shape[1] - length
+    counts = [steps] * batch if rows is None else (rows >= 0).sum(0).tolist()
+    return GeneratedIds(
+        tuple(tuple(sequence[:length].tolist()) for sequence in sequences),
         tuple(
-            tuple(each[begun : begun + length].tolist())
-            for each, length in zip(sequences, lengths, strict=True)
+            tuple(sequence[length : length + count].tolist())
+            for sequence, count in zip(sequences, counts, strict=True)
         ),
         rows,
     )
 
 
-def _takes(function: Any, name: str) -> bool:
+def _accepts(function: Any, name: str) -> bool:
     parameters = inspect.signature(function).parameters
-    return name in parameters or any(each.kind is each.VAR_KEYWORD for each in parameters.values())
+    return name in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
 
 
-def _begun(
-    arguments: Mapping[str, Any], plan: Mapping[str, Any], result: Any, sequences: Tensor
+def _prompt_length(
+    arguments: Mapping[str, Any], settings: Mapping[str, Any], result: Any, sequences: Tensor
 ) -> int:
-    """How many ids of a sequence the decoder was given: a prompt, or one to start with."""
+    """How many ids at the start of a sequence were given: the prompt, or the start token."""
     beams = getattr(result, "beam_indices", None)
     if beams is not None:
         return int(sequences.shape[1] - beams.shape[1])
-    given = {**arguments, **plan}
+    inputs = {**arguments, **settings}
     for name in ("decoder_input_ids", "input_ids"):
-        prompt = given.get(name)
+        prompt = inputs.get(name)
         if prompt is not None and torch.equal(sequences[:, : prompt.shape[1]], prompt):
             return int(prompt.shape[1])
     return 1
 
 
-def _rows(result: Any, produced: Tensor, ends: set[int]) -> Tensor | None:
+def _batch_rows(result: Any, produced: Tensor, ends: set[int]) -> Tensor | None:
+    """The row of the batch that each kept hypothesis had at each step, -1 after its end."""
     batch, steps = produced.shape
-    own = getattr(result, "rows", None)  # a model that tells whose row went where
+    own = getattr(result, "rows", None)  # models of ours say which rows were kept
     if isinstance(own, Tensor):
         return own
     beams = getattr(result, "beam_indices", None)
@@ -82,20 +83,20 @@ def _rows(result: Any, produced: Tensor, ends: set[int]) -> Tensor | None:
     if batch == 1:
         return None
     rows = torch.arange(batch, device=produced.device).repeat(steps, 1)
-    return rows.masked_fill(_after_the_end(produced, ends).T, -1)
+    return rows.masked_fill(_after_end(produced, ends).T, -1)
 
 
-def _after_the_end(produced: Int[Tensor, "example step"], ends: set[int]) -> Tensor:
-    """Where a sequence had ended already: it is filled up until the longest one ends."""
+def _after_end(produced: Int[Tensor, "example step"], ends: set[int]) -> Tensor:
+    """True where a sequence has already ended and is padded until the longest one ends."""
     known = torch.tensor([*ends], dtype=produced.dtype, device=produced.device)
     ended = torch.isin(produced, known).long()
     return ended.cumsum(1) - ended > 0
 
 
-def _ends(model: nn.Module, plan: Mapping[str, Any]) -> set[int]:
-    """The ids after which nothing comes."""
-    config = plan.get("generation_config", getattr(model, "generation_config", None))
-    ends = plan.get("eos_token_id", getattr(config, "eos_token_id", None))
+def _end_ids(model: nn.Module, settings: Mapping[str, Any]) -> set[int]:
+    """The ids that end a sequence."""
+    config = settings.get("generation_config", getattr(model, "generation_config", None))
+    ends = settings.get("eos_token_id", getattr(config, "eos_token_id", None))
     if isinstance(ends, Tensor):
         ends = ends.tolist()
     return set() if ends is None else {ends} if isinstance(ends, int) else {*ends}

@@ -1,4 +1,4 @@
-"""From what a caller has (a text, a picture, a sound) to what a model's forward is given."""
+"""Encode inputs (texts, pictures, sounds) with a processor into the arguments of a model."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -11,13 +11,13 @@ from torch import Tensor
 
 from regard.errors import InputError, ShapeError
 from regard.tracing.inputs.encodings import Text
-from regard.tracing.inputs.token_names import Labels
+from regard.tracing.inputs.token_names import TokenNamer
 from regard.types import Tokens
 
-Side = Literal["left", "right"]
-Kind = Literal["text", "pair", "image", "audio", "parts", "encoded"]
+PaddingSide = Literal["left", "right"]
+InputKind = Literal["text", "pair", "image", "audio", "parts", "encoded"]
 
-_PARTS = {"text", "images", "videos", "audio"}  # what processors call what they take
+_PROCESSOR_ARGUMENTS = {"text", "images", "videos", "audio"}
 _KNOWN = (
     "a text, a pair of texts, an image, a sound as an array of one axis, a mapping of what the "
     "processor takes, a mapping of tensors, or a list of these"
@@ -25,15 +25,15 @@ _KNOWN = (
 
 
 @dataclass(frozen=True, eq=False)
-class Feed:
-    """The arguments of a batch, and the tokens of each example where it has any."""
+class ModelInputs:
+    """The arguments of a batch, and the tokens of each example (None for pictures and sounds)."""
 
     arguments: dict[str, Any]
     tokens: tuple[Tokens | None, ...]
 
 
-class Reader:
-    """Reads inputs with a processor, or with that part of it which is made for them."""
+class InputReader:
+    """Encodes inputs with a processor, or with the part of it that is made for their kind."""
 
     def __init__(self, processor: Any) -> None:
         if processor is not None and not callable(processor):
@@ -44,68 +44,70 @@ class Reader:
         self._processor = processor
         own = processor if hasattr(processor, "convert_ids_to_tokens") else None
         self.tokenizer: Any = own or getattr(processor, "tokenizer", None)
-        self.labels = Labels(getattr(self.tokenizer, "source", self.tokenizer))
-        self.target_labels = Labels(getattr(self.tokenizer, "target", self.tokenizer))
+        self.namer = TokenNamer(getattr(self.tokenizer, "source", self.tokenizer))
+        self.target_namer = TokenNamer(getattr(self.tokenizer, "target", self.tokenizer))
 
-    def can_pad(self, side: Side) -> bool:
-        """Whether texts of unequal lengths can be one batch."""
+    def can_pad(self, side: PaddingSide) -> bool:
+        """True if texts of different lengths can be padded to one batch."""
         can_choose = side == "right" or hasattr(self.tokenizer, "padding_side")
         return can_choose and getattr(self.tokenizer, "pad_token_id", None) is not None
 
-    def kind(self, example: Any) -> Kind:
-        """What an example is; refused where the processor has no part for it."""
-        kind = _kind(example)
+    def kind(self, example: Any) -> InputKind:
+        """What an example is; an error if the processor cannot read that kind."""
+        kind = _input_kind(example)
         if self._processor is None and kind != "encoded":
             raise InputError(
-                f"capture expected a processor that reads {_named(example)}; without one, give a "
-                "mapping of tensors such as {'input_ids': ...}"
+                f"capture expected a processor that reads {_describe(example)}; without one, give "
+                "a mapping of tensors such as {'input_ids': ...}"
             )
         if kind in ("text", "pair") and self.tokenizer is None:
             raise InputError(
                 f"{type(self._processor).__name__} reads no texts: it has no "
                 "convert_ids_to_tokens and no tokenizer; give the tokenizer of the model"
             )
-        if kind in ("image", "audio") and self._part(kind) is self.tokenizer:
+        if kind in ("image", "audio") and self._processor_for(kind) is self.tokenizer:
             raise InputError(
-                f"a tokenizer reads texts, got {_named(example)}; give the model's image "
+                f"a tokenizer reads texts, got {_describe(example)}; give the model's image "
                 "processor or feature extractor"
             )
         return kind
 
-    def _part(self, kind: Kind) -> Any:
+    def _processor_for(self, kind: InputKind) -> Any:
         name = {"image": "image_processor", "audio": "feature_extractor"}.get(kind, "")
         return getattr(self._processor, name, None) or self._processor
 
-    def feed(self, kind: Kind, examples: Sequence[Any], side: Side) -> Feed:
-        """The arguments and tokens of examples of one kind; only texts may be several."""
+    def encode(self, kind: InputKind, examples: Sequence[Any], side: PaddingSide) -> ModelInputs:
+        """The arguments and tokens of examples of one kind; only texts are batched."""
         if kind in ("text", "pair"):
-            return self._texts([_checked(each) for each in examples], side)
-        return self._whole(self._encode(kind, examples[0]))
+            return self._encode_texts([_check_text(each) for each in examples], side)
+        return self._name_encoded_batch(self._call_processor(kind, examples[0]))
 
-    def targets(self, texts: Sequence[str]) -> tuple[Tensor, Tensor, list[Tokens]]:
+    def encode_targets(self, texts: Sequence[str]) -> tuple[Tensor, Tensor, list[Tokens]]:
         """Ids and mask of target texts, padded at their ends, and their tokens."""
         if self.tokenizer is None:
             raise InputError(
                 f"a target text needs a tokenizer, got {type(self._processor).__name__}; give a "
                 "processor that has one, or encode the target as decoder_input_ids"
             )
-        encoding = self._encoding("right", text_target=[str(_checked(each)) for each in texts])
-        tokens = self.target_labels.of_texts(encoding, texts)
+        encoding = self._call_tokenizer(
+            "right", text_target=[str(_check_text(each)) for each in texts]
+        )
+        tokens = self.target_namer.name_texts(encoding, texts)
         return encoding["input_ids"], encoding["attention_mask"], tokens
 
-    def _texts(self, texts: Sequence[Text], side: Side) -> Feed:
+    def _encode_texts(self, texts: Sequence[Text], side: PaddingSide) -> ModelInputs:
         pairs = [each for each in texts if isinstance(each, tuple)]
         columns = [list(column) for column in zip(*pairs, strict=True)] if pairs else [list(texts)]
-        encoding = self._encoding(side, *columns)
-        tokens = self.labels.of_texts(encoding, texts)
+        encoding = self._call_tokenizer(side, *columns)
+        tokens = self.namer.name_texts(encoding, texts)
         for text, each in zip(texts, tokens, strict=True):
             if not len(each):
                 raise InputError(f"the tokenizer makes no token of {text!r}; give a longer text")
-        return Feed({name: encoding[name] for name in encoding}, tuple(tokens))
+        return ModelInputs({name: encoding[name] for name in encoding}, tuple(tokens))
 
-    def _encoding(self, side: Side, *columns: list[str], **target: list[str]) -> Any:
+    def _call_tokenizer(self, side: PaddingSide, *columns: list[str], **target: list[str]) -> Any:
         count = len(columns[0] if columns else target["text_target"])
-        with _padding(self.tokenizer, side):
+        with _padding_on(self.tokenizer, side):
             return self.tokenizer(
                 *columns,
                 **target,
@@ -116,8 +118,8 @@ class Reader:
                 return_offsets_mapping=getattr(self.tokenizer, "is_fast", True),
             )
 
-    def _encode(self, kind: Kind, example: Any) -> Mapping[str, Any]:
-        part = self._part(kind)
+    def _call_processor(self, kind: InputKind, example: Any) -> Mapping[str, Any]:
+        part = self._processor_for(kind)
         if kind == "encoded":
             found = example
         elif kind == "parts":
@@ -135,12 +137,12 @@ class Reader:
             )
         return found
 
-    def _whole(self, encoding: Mapping[str, Any]) -> Feed:
-        """A batch that is encoded: its tokens come from ids, if it has any."""
+    def _name_encoded_batch(self, encoding: Mapping[str, Any]) -> ModelInputs:
+        """The batch with tokens named from its input_ids, if it has any."""
         ids = encoding.get("input_ids")
         if ids is None:
             tensors = (each for each in encoding.values() if isinstance(each, Tensor))
-            return Feed(dict(encoding), (None,) * len(next(tensors)))
+            return ModelInputs(dict(encoding), (None,) * len(next(tensors)))
         if ids.dim() != 2:
             raise ShapeError(
                 f"capture expected input_ids with the axes (batch token), got {tuple(ids.shape)}"
@@ -148,48 +150,48 @@ class Reader:
         mask = encoding.get("attention_mask")
         real = torch.ones_like(ids) if mask is None or mask.shape != ids.shape else mask
         pairs = zip(ids, real.bool(), strict=True)
-        tokens = tuple(self.labels.of_ids(row[kept].tolist()) for row, kept in pairs)
-        return Feed(dict(encoding), tokens)
+        tokens = tuple(self.namer.name_ids(row[kept].tolist()) for row, kept in pairs)
+        return ModelInputs(dict(encoding), tokens)
 
 
-def _kind(example: Any) -> Kind:
+def _input_kind(example: Any) -> InputKind:
     if isinstance(example, str):
         return "text"
     if isinstance(example, tuple) and list(map(type, example)) == [str, str]:
         return "pair"
     if isinstance(example, Mapping) and example:
         tensors = all(isinstance(each, Tensor) for each in example.values())
-        return "encoded" if tensors and not _PARTS & {*example} else "parts"
+        return "encoded" if tensors and not _PROCESSOR_ARGUMENTS & {*example} else "parts"
     if isinstance(example, np.ndarray | Tensor):
         axes = {1: "audio", 2: "image", 3: "image"}
         if example.ndim in axes:
             return axes[example.ndim]  # type: ignore[return-value]
         raise InputError(
             f"capture expected an image with two or three axes or a sound with one, got "
-            f"{_named(example)}; give a list for several"
+            f"{_describe(example)}; give a list for several"
         )
-    if hasattr(example, "__array_interface__"):  # as pictures of PIL have
+    if hasattr(example, "__array_interface__"):  # images of PIL have it
         return "image"
-    raise InputError(f"capture expected {_KNOWN}, got {_named(example)}")
+    raise InputError(f"capture expected {_KNOWN}, got {_describe(example)}")
 
 
-def _named(example: Any) -> str:
+def _describe(example: Any) -> str:
     name = type(example).__name__
     shape = getattr(example, "shape", None)
     return f"{name} of shape {tuple(shape)}" if shape is not None else name
 
 
-def _checked(text: Text) -> Text:
+def _check_text(text: Text) -> Text:
     if not isinstance(text, str | tuple):
-        raise InputError(f"capture expected a target text, got {_named(text)}")
+        raise InputError(f"capture expected a target text, got {_describe(text)}")
     if not all((text,) if isinstance(text, str) else text):
         raise InputError("capture expected a text of at least one character, got an empty one")
     return text
 
 
 @contextmanager
-def _padding(tokenizer: Any, side: Side) -> Iterator[None]:
-    """The tokenizer pads on this side for a while."""
+def _padding_on(tokenizer: Any, side: PaddingSide) -> Iterator[None]:
+    """Let the tokenizer pad on this side inside the block."""
     own = getattr(tokenizer, "padding_side", None)
     if own is None:
         yield

@@ -1,4 +1,4 @@
-"""A batch through a model that is watched: a plain pass, along a target, or generating."""
+"""Run a model on a batch while it is watched: forward, along target texts, or generating."""
 
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,50 +11,59 @@ from torch import Tensor, nn
 
 from regard.errors import InputError
 from regard.tracing.assembly.token_labels import TokenLabels
-from regard.tracing.inputs.generation import decode
-from regard.tracing.inputs.reader import Feed, Kind, Reader, Side
+from regard.tracing.inputs.generation import generate_ids
+from regard.tracing.inputs.reader import InputKind, InputReader, ModelInputs, PaddingSide
 from regard.tracing.watch import watch
 from regard.types import Tokens, Trace
 
-_GIVEN = {"decoder_input_ids", "decoder_inputs_embeds", "labels"}  # a decoder has what to read
+# with one of these the decoder has something to read, so that it need not generate
+_DECODER_INPUTS = {"decoder_input_ids", "decoder_inputs_embeds", "labels"}
 
 
 @dataclass(frozen=True)
-class Batch:
-    """Examples of one kind that run together, and their target texts if they have any."""
+class InputBatch:
+    """Examples of one kind that are run together, and their target texts if they have any."""
 
-    kind: Kind
+    kind: InputKind
     examples: Sequence[Any]
     targets: Sequence[str] | None = None
 
 
-class Run:
-    """A model with the reader of its inputs; `plan` are settings to generate with, if it is to."""
+class ModelRunner:
+    """Runs a model on batches that a reader encodes, and returns their traces.
+
+    `settings` are those of generation, None if the model is not to generate; `options` are those of
+    `watch`.
+    """
 
     def __init__(
-        self, model: nn.Module, reader: Reader, plan: dict[str, Any] | None, options: dict[str, Any]
+        self,
+        model: nn.Module,
+        reader: InputReader,
+        settings: dict[str, Any] | None,
+        options: dict[str, Any],
     ) -> None:
-        self.model, self.reader, self._plan, self._options = model, reader, plan, options
+        self.model, self.reader, self._settings, self._options = model, reader, settings, options
         parameters = inspect.signature(model.forward).parameters.values()
-        self._taken = {each.name for each in parameters if "VAR" not in each.kind.name}
+        self._parameters = {each.name for each in parameters if "VAR" not in each.kind.name}
         # a class of models may take decoder_input_ids, and this one of them have no decoder
         both = getattr(getattr(model, "config", None), "is_encoder_decoder", True)
-        self._has_decoder = "decoder_input_ids" in self._taken and both
+        self._has_decoder = "decoder_input_ids" in self._parameters and both
         self._can_generate = callable(getattr(model, "generate", None))
-        if plan is not None and not self._can_generate:
+        if settings is not None and not self._can_generate:
             raise InputError(
                 f"{type(model).__name__} has no method generate; leave generate out, or take the "
                 "class of the model that has a language modelling head"
             )
 
     @property
-    def side(self) -> Side:
-        """Where texts are padded: what is generated goes on at the right."""
-        return "right" if self._plan is None or self._has_decoder else "left"
+    def side(self) -> PaddingSide:
+        """The side on which texts are padded: the left if they are continued, else the right."""
+        return "right" if self._settings is None or self._has_decoder else "left"
 
-    def traces(self, batch: Batch) -> list[Trace]:
+    def traces(self, batch: InputBatch) -> list[Trace]:
         """One trace for each example of the batch."""
-        parts = self._parted(batch)
+        parts = self._split_by_target_length(batch)
         if len(parts) > 1:
             found = [
                 (place, each)
@@ -62,48 +71,64 @@ class Run:
                 for place, each in zip(places, self.traces(part), strict=True)
             ]
             return [each for _, each in sorted(found, key=lambda one: one[0])]
-        feed, arguments, told = self.prepared(batch)
-        with at_rest(self.model), torch.no_grad(), watch(self.model, **self._options) as seen:
-            with in_range(self.model):
+        encoded, arguments, told = self.prepare_batch(batch)
+        with (
+            evaluation_mode(self.model),
+            torch.no_grad(),
+            watch(self.model, **self._options) as seen,
+        ):
+            with explain_index_errors(self.model):
                 if told is None:
-                    told = self._generated(feed, arguments)
+                    told = self._generate(encoded, arguments)
                 else:
                     self.forward(arguments)
             seen.set_labels(told)
         return list(seen)
 
-    def prepared(self, batch: Batch) -> tuple[Feed, dict[str, Any], TokenLabels | None]:
-        """What is read of the batch, what the model is given, and what is known of the tokens.
+    def prepare_batch(
+        self, batch: InputBatch
+    ) -> tuple[ModelInputs, dict[str, Any], TokenLabels | None]:
+        """The encoded batch, the arguments of the model, and the labels of its tokens.
 
-        Nothing is known of them yet where the model is to generate.
+        The labels are None where the model is to generate: its output is not known yet.
         """
-        feed = self.reader.feed(batch.kind, batch.examples, self.side)
-        arguments, told = self._arguments(feed, batch.kind), None
+        encoded = self.reader.encode(batch.kind, batch.examples, self.side)
+        arguments, told = self._select_arguments(encoded, batch.kind), None
         if batch.targets is not None:
-            arguments, told = self._along(feed, arguments, batch.targets)
+            arguments, told = self._follow_targets(encoded, arguments, batch.targets)
         elif not self._generates(arguments):
-            told = self._told(feed, self._given(arguments) or [None] * len(feed.tokens))
-        return feed, arguments, told
+            told = self._token_labels(
+                encoded, self._decoder_tokens(arguments) or [None] * len(encoded.tokens)
+            )
+        return encoded, arguments, told
 
-    def _parted(self, batch: Batch) -> list[tuple[Batch, list[int]]]:
-        """The batch by the lengths of its targets, where the decoder cannot be told of padding."""
+    def _split_by_target_length(self, batch: InputBatch) -> list[tuple[InputBatch, list[int]]]:
+        """The batch split by target length, where the decoder takes no mask that hides padding.
+
+        Each part comes with the indices of its examples in the batch.
+        """
         targets, places = batch.targets or (), range(len(batch.examples))
-        masked = "decoder_attention_mask" in self._taken
+        masked = "decoder_attention_mask" in self._parameters
         if masked or not self._has_decoder or len(targets) != len(places) or len(targets) < 2:
             return [(batch, list(places))]
-        lengths = [len(each) for each in self.reader.targets(targets)[2]]
+        lengths = [len(each) for each in self.reader.encode_targets(targets)[2]]
         groups = [[place for place in places if lengths[place] == n] for n in sorted({*lengths})]
         return [
-            (Batch(batch.kind, [batch.examples[n] for n in some], [targets[n] for n in some]), some)
+            (
+                InputBatch(
+                    batch.kind, [batch.examples[n] for n in some], [targets[n] for n in some]
+                ),
+                some,
+            )
             for some in groups
         ]
 
-    def _arguments(self, feed: Feed, kind: Kind) -> dict[str, Any]:
-        """What the model's forward takes of the feed, where the model is."""
+    def _select_arguments(self, encoded: ModelInputs, kind: InputKind) -> dict[str, Any]:
+        """The arguments that the model's forward takes, on the device of the model."""
         one = next(self.model.parameters(), None)
         found = {}
-        for name, value in feed.arguments.items():
-            if self._taken and name not in self._taken:  # a mere **kwargs takes all
+        for name, value in encoded.arguments.items():
+            if self._parameters and name not in self._parameters:  # a mere **kwargs takes all
                 continue
             if isinstance(value, Tensor) and one is not None:
                 made = kind != "encoded" and value.is_floating_point()
@@ -111,79 +136,83 @@ class Run:
             found[name] = value
         if not found:
             raise InputError(
-                f"{type(self.model).__name__} takes {', '.join(sorted(self._taken))}, and none of "
-                f"what it was to be given: {', '.join(feed.arguments)}"
+                f"{type(self.model).__name__} takes {', '.join(sorted(self._parameters))}, and "
+                f"none of what it was to be given: {', '.join(encoded.arguments)}"
             )
         return found
 
     def _generates(self, arguments: Mapping[str, Any]) -> bool:
-        is_due = self._has_decoder and self._can_generate and not _GIVEN & {*arguments}
-        return self._plan is not None or is_due
+        is_due = self._has_decoder and self._can_generate and not _DECODER_INPUTS & {*arguments}
+        return self._settings is not None or is_due
 
-    def _given(self, arguments: Mapping[str, Any]) -> list[Tokens] | None:
-        """The tokens that a decoder was given to read."""
+    def _decoder_tokens(self, arguments: Mapping[str, Any]) -> list[Tokens] | None:
+        """The tokens of decoder_input_ids, without padding; None if there are none."""
         ids, mask = (
             arguments.get(name) for name in ("decoder_input_ids", "decoder_attention_mask")
         )
         if ids is None:
             return None
         real = torch.ones_like(ids) if mask is None else mask
-        labels, pairs = self.reader.target_labels, zip(ids, real.bool(), strict=True)
-        return [labels.of_ids(row[kept].tolist()) for row, kept in pairs]
+        labels, pairs = self.reader.target_namer, zip(ids, real.bool(), strict=True)
+        return [labels.name_ids(row[kept].tolist()) for row, kept in pairs]
 
     def forward(self, arguments: Mapping[str, Any]) -> Any:
-        """The model's output; chance goes on afterwards as if it had not run."""
+        """The model's output; the state of the random number generators stays as it was."""
         devices = {each.device for each in self.model.parameters() if each.is_cuda}
         with torch.random.fork_rng(devices):
             return self.model(**arguments)
 
-    def _along(
-        self, feed: Feed, arguments: dict[str, Any], targets: Sequence[str]
+    def _follow_targets(
+        self, encoded: ModelInputs, arguments: dict[str, Any], targets: Sequence[str]
     ) -> tuple[dict[str, Any], TokenLabels]:
-        """The arguments with which a decoder reads its target while it is to produce it."""
+        """The arguments for a decoder that reads the targets (teacher forcing), and the labels."""
         if not self._has_decoder:
             raise InputError(
                 f"{type(self.model).__name__} has no decoder to follow a target; leave the target "
                 "out, or put it into the text"
             )
-        if len(targets) != len(feed.tokens):
+        if len(targets) != len(encoded.tokens):
             raise InputError(
-                f"capture expected a target for each of {len(feed.tokens)} examples, got "
+                f"capture expected a target for each of {len(encoded.tokens)} examples, got "
                 f"{len(targets)}"
             )
-        ids, mask, tokens = self.reader.targets(targets)
+        ids, mask, tokens = self.reader.encode_targets(targets)
         config = getattr(self.model, "config", None)
         start = getattr(config, "decoder_start_token_id", None)
-        if start is not None and bool(ids[:, 0].eq(start).all()):  # the shift puts it there
+        if start is not None and bool(ids[:, 0].eq(start).all()):  # the shift adds it again
             ids, mask, tokens = ids[:, 1:], mask[:, 1:], [each[1:] for each in tokens]
-        read = _shifted(self.model, ids.to(next(self.model.parameters()).device), start)
+        read = _shift_right(self.model, ids.to(next(self.model.parameters()).device), start)
         more = {"decoder_input_ids": read}
-        if "decoder_attention_mask" in self._taken:
+        if "decoder_attention_mask" in self._parameters:
             more["decoder_attention_mask"] = mask.to(read.device)
         pairs = zip(read[:, 0].tolist(), tokens, strict=True)
-        told = self._told(feed, [self.reader.target_labels.begun(*each) for each in pairs])
+        told = self._token_labels(
+            encoded, [self.reader.target_namer.prepend_start(*each) for each in pairs]
+        )
         return arguments | more, told
 
-    def _generated(self, feed: Feed, arguments: dict[str, Any]) -> TokenLabels:
-        decoded = decode(self.model, arguments, self._plan or {}, len(feed.tokens))
+    def _generate(self, encoded: ModelInputs, arguments: dict[str, Any]) -> TokenLabels:
+        decoded = generate_ids(self.model, arguments, self._settings or {}, len(encoded.tokens))
         if self._has_decoder:
-            labels = self.reader.target_labels
-            pairs = zip(decoded.begun, decoded.produced, strict=True)
-            targets = [labels.begun(one[0], labels.of_ids(one[1:] + more)) for one, more in pairs]
-            return self._told(feed, targets, decoded.rows)
-        labels = self.reader.labels
-        ends = zip(feed.tokens, decoded.begun, decoded.produced, strict=True)
+            labels = self.reader.target_namer
+            pairs = zip(decoded.prompt, decoded.produced, strict=True)
+            targets = [
+                labels.prepend_start(one[0], labels.name_ids(one[1:] + more)) for one, more in pairs
+            ]
+            return self._token_labels(encoded, targets, decoded.rows)
+        labels = self.reader.namer
+        ends = zip(encoded.tokens, decoded.prompt, decoded.produced, strict=True)
         whole = [
-            labels.of_ids(begun + more) if prompt is None else labels.continued(prompt, more)
+            labels.name_ids(begun + more) if prompt is None else labels.append_ids(prompt, more)
             for prompt, begun, more in ends
         ]
         return TokenLabels(tuple({"tokens": each} for each in whole), decoded.rows)
 
-    def _told(
-        self, feed: Feed, targets: Sequence[Tokens | None], rows: Tensor | None = None
+    def _token_labels(
+        self, encoded: ModelInputs, targets: Sequence[Tokens | None], rows: Tensor | None = None
     ) -> TokenLabels:
         name = "source" if self._has_decoder else "tokens"
-        pairs = zip(feed.tokens, targets, strict=True)
+        pairs = zip(encoded.tokens, targets, strict=True)
         streams = [{name: tokens, "target": target} for tokens, target in pairs]
         known = [
             {name: each for name, each in stream.items() if each is not None} for stream in streams
@@ -191,8 +220,8 @@ class Run:
         return TokenLabels(tuple(known), rows)
 
 
-def _shifted(model: nn.Module, labels: Tensor, start: int | None) -> Tensor:
-    """What a decoder reads while it is to produce the labels, as the model itself shifts them."""
+def _shift_right(model: nn.Module, labels: Tensor, start: int | None) -> Tensor:
+    """The labels shifted right behind the start token, by the model's own method if it has one."""
     own: Any = getattr(model, "prepare_decoder_input_ids_from_labels", None)
     if own is not None:
         return own(labels=labels)  # type: ignore[no-any-return]
@@ -205,8 +234,8 @@ def _shifted(model: nn.Module, labels: Tensor, start: int | None) -> Tensor:
 
 
 @contextmanager
-def at_rest(model: nn.Module) -> Iterator[None]:
-    """The model without dropout; every module goes back to the mode that it was in."""
+def evaluation_mode(model: nn.Module) -> Iterator[None]:
+    """Run the block in evaluation mode; every module returns to its own mode afterwards."""
     training = [each for each in model.modules() if each.training]
     if not training:
         yield
@@ -221,12 +250,12 @@ def at_rest(model: nn.Module) -> Iterator[None]:
 
 
 @contextmanager
-def in_range(model: nn.Module) -> Iterator[None]:
-    """Say what it means that an embedding has no row for an index."""
+def explain_index_errors(model: nn.Module) -> Iterator[None]:
+    """Turn torch's "index out of range" of an embedding into an error that says what to do."""
     try:
         yield
     except IndexError as error:
-        if "index out of range in self" not in str(error):  # torch's words
+        if "index out of range in self" not in str(error):  # as torch words it
             raise
         raise InputError(
             f"{type(model).__name__} has no embedding for some of the input: it is longer than "

@@ -1,4 +1,4 @@
-"""How a tokenizer spells its pieces: bytes, marks, and characters spread over several pieces."""
+"""Turn a tokenizer's pieces into readable text: byte-level, SentencePiece and WordPiece forms."""
 
 import re
 import unicodedata
@@ -24,10 +24,11 @@ _CHARACTERS = {byte: character for character, byte in _BYTES.items()}
 
 @dataclass(frozen=True)
 class Spelling:
-    """How pieces are written, found out by asking the tokenizer to join some.
+    """How a tokenizer writes its pieces, found out by asking it to join a few.
 
     `byte_level`: each character of a piece is a byte (Ġlove). `fallback`: a byte has a piece of
-    its own (<0xE6>). `continued`: ## goes on with a word. `apart`: pieces are joined by spaces.
+    its own (<0xE6>). `continued`: a piece with ## continues a word. `apart`: pieces are joined
+    with spaces between them.
     """
 
     byte_level: bool = False
@@ -37,18 +38,18 @@ class Spelling:
 
     @classmethod
     def of(cls, tokenizer: Any) -> "Spelling":
-        """The spelling of any tokenizer that can join pieces; nothing is known of others."""
+        """The spelling of a tokenizer that can join pieces; all False for others."""
         known = "".join(_CHARACTERS[byte] for byte in " 我".encode())
         bytes_of = [f"<0x{byte:02X}>" for byte in "我".encode()]
         return cls(
-            byte_level=_joined(tokenizer, ["a", known]) == "a 我",
-            fallback=_joined(tokenizer, ["a", *bytes_of]).endswith("我"),
-            continued=_joined(tokenizer, ["a", "##b"]) == "ab",
-            apart=_joined(tokenizer, ["a", "b"]) == "a b",
+            byte_level=_join_pieces(tokenizer, ["a", known]) == "a 我",
+            fallback=_join_pieces(tokenizer, ["a", *bytes_of]).endswith("我"),
+            continued=_join_pieces(tokenizer, ["a", "##b"]) == "ab",
+            apart=_join_pieces(tokenizer, ["a", "b"]) == "a b",
         )
 
     def read(self, piece: Piece, literal: bool) -> Piece:
-        """The bytes that a piece stands for, or the piece; a literal one was added as it is."""
+        """The bytes that a piece stands for, else the piece itself; added tokens are literal."""
         if isinstance(piece, bytes):
             return piece
         if self.fallback and (found := _FALLBACK.fullmatch(piece)):
@@ -58,7 +59,7 @@ class Spelling:
         return piece
 
 
-def _joined(tokenizer: Any, pieces: list[str]) -> str:
+def _join_pieces(tokenizer: Any, pieces: list[str]) -> str:
     decoder = getattr(getattr(tokenizer, "backend_tokenizer", None), "decoder", None)
     join = getattr(tokenizer, "convert_tokens_to_string", getattr(decoder, "decode", None))
     try:
@@ -68,15 +69,15 @@ def _joined(tokenizer: Any, pieces: list[str]) -> str:
 
 
 @dataclass(frozen=True)
-class Spelled:
-    """The texts to show, the text that they spell together, and which of its characters each."""
+class SpelledTokens:
+    """The texts to show, the whole text that they spell, and each token's characters in it."""
 
     texts: tuple[str, ...]
     whole: str
     spans: tuple[tuple[int, int], ...]
 
     def words(self, special: Sequence[bool]) -> tuple[int | None, ...]:
-        """The number of the word of each piece by spaces, marks, punctuation; Han one by one."""
+        """The word index of each token: words end at spaces and punctuation; each Han is a word."""
         words: list[int | None] = []
         word, before = -1, None
         for index, (start, _) in enumerate(self.spans):
@@ -84,13 +85,13 @@ class Spelled:
                 words.append(None)
                 before = None
                 continue
-            if before is None or self._begins(before, start):
+            if before is None or self._begins_word(before, start):
                 word += 1
             words.append(word)
             before = index
         return tuple(words)
 
-    def _begins(self, before: int, start: int) -> bool:
+    def _begins_word(self, before: int, start: int) -> bool:
         first, stop = self.spans[before]
         if start < stop or start >= len(self.whole) or self.whole[first:stop] == " ":
             return False  # within a character, or after a mark that stands alone
@@ -100,7 +101,7 @@ class Spelled:
 
 
 def boundary(left: str, right: str) -> bool:
-    """Whether a word ends between two characters."""
+    """True if a word ends between two characters."""
     kinds = unicodedata.category(left), unicodedata.category(right)
     if kinds[1][0] == "M" or "Cf" in kinds:  # accents, and what joins emoji
         return False
@@ -108,7 +109,7 @@ def boundary(left: str, right: str) -> bool:
     return apart or any(kind[0] in "PS" for kind in kinds)
 
 
-def spell(pieces: Sequence[Piece], spelling: Spelling, special: Sequence[bool]) -> Spelled:
+def spell(pieces: Sequence[Piece], spelling: Spelling, special: Sequence[bool]) -> SpelledTokens:
     """The pieces as text: a character that is spread over three is 我[1/3], 我[2/3], 我[3/3].
 
     Special ones stand for no characters of the whole text.
@@ -122,27 +123,27 @@ def spell(pieces: Sequence[Piece], spelling: Spelling, special: Sequence[bool]) 
     spans: list[tuple[int, int]] = []
     whole: list[str] = []
     place = 0
-    for start, stop in _segments(pieces):
+    for start, stop in _byte_runs(pieces):
         piece = pieces[start]
         if special[start]:
             texts.append(str(piece))
             spans.append((0, 0))
             continue
         if isinstance(piece, str):
-            before, plain = _plain(piece, spelling)
+            before, plain = _unmark(piece, spelling)
             before = before if whole else ""
             shown, covered, more = [piece], [(len(before), len(before + plain))], before + plain
         else:
-            shown, covered, more = _characters(pieces[start:stop])  # type: ignore[arg-type]
+            shown, covered, more = _spell_bytes(pieces[start:stop])  # type: ignore[arg-type]
         texts += shown
         spans += [(place + first, place + last) for first, last in covered]
         whole.append(more)
         place += len(more)
-    return Spelled(tuple(map(visible, texts)), "".join(whole), tuple(spans))
+    return SpelledTokens(tuple(map(visible, texts)), "".join(whole), tuple(spans))
 
 
-def _segments(pieces: Sequence[Piece]) -> Iterator[tuple[int, int]]:
-    """Runs of pieces that may share characters: a byte that begins one ends what was before."""
+def _byte_runs(pieces: Sequence[Piece]) -> Iterator[tuple[int, int]]:
+    """Runs of pieces that may share a character: a run ends before a byte that begins one."""
     start = 0
     for stop, piece in enumerate([*pieces[1:], ""], start=1):
         goes_on = isinstance(piece, bytes) and piece[:1] and 0x80 <= piece[0] < 0xC0
@@ -152,16 +153,16 @@ def _segments(pieces: Sequence[Piece]) -> Iterator[tuple[int, int]]:
             start = stop
 
 
-def _plain(piece: str, spelling: Spelling) -> tuple[str, str]:
-    """The space before a piece that the tokenizer puts there itself, and the piece unmarked."""
+def _unmark(piece: str, spelling: Spelling) -> tuple[str, str]:
+    """The space that the tokenizer puts before a piece, and the piece without its marks."""
     plain = piece.replace("▁", " ")
     if spelling.continued and plain.startswith("##"):
         return "", plain[2:]
     return " " * spelling.apart, plain
 
 
-def _characters(run: Sequence[bytes]) -> tuple[list[str], list[tuple[int, int]], str]:
-    """The texts of pieces of bytes, the characters that each covers, and all characters."""
+def _spell_bytes(run: Sequence[bytes]) -> tuple[list[str], list[tuple[int, int]], str]:
+    """The texts of byte pieces, the characters that each covers, and the text of all of them."""
     if len(run) == 1:
         with suppress(UnicodeDecodeError):
             text = run[0].decode()
@@ -170,7 +171,7 @@ def _characters(run: Sequence[bytes]) -> tuple[list[str], list[tuple[int, int]],
     texts, whole = [""] * len(run), ""
     spans: list[tuple[int, int] | None] = [None] * len(run)
     place = 0
-    for character, size in _decoded(b"".join(run)):
+    for character, size in _decode_characters(b"".join(run)):
         parts = sorted(set(owners[place : place + size]))
         for index, owner in enumerate(parts, start=1):
             spread = f"[{index}/{len(parts)}]" if len(parts) > 1 else ""
@@ -181,8 +182,8 @@ def _characters(run: Sequence[bytes]) -> tuple[list[str], list[tuple[int, int]],
     return texts, [each or (0, 0) for each in spans], whole
 
 
-def _decoded(data: bytes) -> Iterable[tuple[str, int]]:
-    """Each character with its number of bytes; a byte that is no part of one as <0xE6>."""
+def _decode_characters(data: bytes) -> Iterable[tuple[str, int]]:
+    """Each character with its number of bytes; a byte that belongs to none as <0xE6>."""
     place = 0
     while place < len(data):
         lead = data[place]
@@ -196,7 +197,7 @@ def _decoded(data: bytes) -> Iterable[tuple[str, int]]:
 
 
 def visible(text: str) -> str:
-    r"""The text with what nobody would see written out: \n, \u200b.
+    r"""The text with invisible characters written out: \n, \u200b.
 
     >>> visible("a\n")
     'a\\n'
@@ -204,16 +205,26 @@ def visible(text: str) -> str:
     if text.isprintable() and unicodedata.category(text[:1] or " ") != "Mn":
         return text  # most are
     alone = all(unicodedata.category(each) in ("Cf", "Mn") for each in text)
-    return "".join(_escaped(each) if alone or _is_hidden(each) else each for each in text)
+    return "".join(_escape(each) if alone or _is_hidden(each) else each for each in text)
 
 
 def _is_hidden(character: str) -> bool:
-    turns = unicodedata.bidirectional(character) in _TURNS
-    return turns or unicodedata.category(character) in ("Cc", "Zl", "Zp")
+    is_control = unicodedata.bidirectional(character) in _BIDI_CONTROLS
+    return is_control or unicodedata.category(character) in ("Cc", "Zl", "Zp")
 
 
-_TURNS = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}  # turn what follows round
+_BIDI_CONTROLS = {
+    "LRE",
+    "RLE",
+    "LRO",
+    "RLO",
+    "PDF",
+    "LRI",
+    "RLI",
+    "FSI",
+    "PDI",
+}  # change the direction of text
 
 
-def _escaped(character: str) -> str:
+def _escape(character: str) -> str:
     return character.encode("unicode_escape").decode("ascii")

@@ -1,4 +1,4 @@
-"""`tally`: a block around a model that runs a batch, and what its heads did over all examples."""
+"""`collect_statistics`: a block, like `watch`, that reduces a batch to statistics of its heads."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,8 +18,8 @@ from regard.tracing.recording.options import Keep, WatchOptions
 from regard.tracing.recording.record import CallRecord
 from regard.tracing.statistics.moments import Moments
 from regard.tracing.statistics.numbers import LAST, MEASURES, example_numbers
-from regard.tracing.statistics.rows import Rows
-from regard.tracing.statistics.streams import TokenKinds, sides_of, told_sides
+from regard.tracing.statistics.rows import SiteRows
+from regard.tracing.statistics.streams import KindIndices, find_streams_of_stacks, find_told_streams
 from regard.tracing.watcher import watching
 from regard.types import Gap
 from regard.types.maps import MapKind
@@ -28,8 +28,8 @@ STATISTICS = WatchOptions(ObserveOptions(atlas=0), keep=Keep("summary"))
 
 
 @dataclass(frozen=True, eq=False)
-class Tally:
-    """What the heads of one site did: moments over examples of each measure, in their order.
+class SiteStatistics:
+    """Moments over examples of each measure of each head of one site.
 
     An example's number is a mean over its rows, as in `measures.head_numbers`, so that each example
     counts once, whatever its length. `rows` is how many rows there were in all.
@@ -40,7 +40,7 @@ class Tally:
     rows: int
     moments: Moments
 
-    def __add__(self, other: "Tally") -> "Tally":
+    def __add__(self, other: "SiteStatistics") -> "SiteStatistics":
         ours, theirs = self.moments.mean.shape, other.moments.mean.shape
         if (self.kind, ours) != (other.kind, theirs):
             raise InputError(
@@ -48,7 +48,7 @@ class Tally:
                 f"heads and {ours[0]} measures, and {other.kind} attention of {theirs[1]} heads "
                 f"and {theirs[0]} measures"
             )
-        return Tally(
+        return SiteStatistics(
             self.kind,
             self.examples + other.examples,
             self.rows + other.rows,
@@ -56,78 +56,78 @@ class Tally:
         )
 
 
-class Tallied:
-    """The tallies of each site, there when the block has ended, and what could not be seen."""
+class BatchStatistics:
+    """The statistics of each site, complete when the block has ended, and the gaps."""
 
     def __init__(self, kinds: Sequence[str]) -> None:
         self.measures = (*MEASURES, *filter(None, kinds), LAST)
-        self.sites: dict[str, Tally] = {}
+        self.sites: dict[str, SiteStatistics] = {}
         self.gaps: tuple[Gap, ...] = ()
-        self._kinds, self._told = tuple(kinds), dict[str, TokenKinds]()
+        self._kinds, self._told = tuple(kinds), dict[str, KindIndices]()
         self._again = Counter[str]()
 
-    def tell(self, kinds: Mapping[str, TokenKinds]) -> None:
-        """Say of what kind each token of each stream is; best before the model runs.
+    def set_kinds(self, kinds: Mapping[str, KindIndices]) -> None:
+        """Set the kind of each token of each stream, best before the model runs.
 
-        The kinds are numbers, in the order of their measures; the one after the last is padding.
+        Kinds are indices into the measures of token kinds; the index after the last is padding.
         """
         self._told = dict(kinds)
 
-    def take(self, call: CallRecord) -> bool:
-        """Sum up a call at once, if all that it takes was told."""
-        sides = told_sides(call, self._told, len(self._kinds))
+    def add_call(self, call: CallRecord) -> bool:
+        """Add a call at once if the kinds of its tokens are known; False if they are not."""
+        sides = find_told_streams(call, self._told, len(self._kinds))
         if sides is None:
             return False
         batch, _, queries, _ = call.sizes
-        self._put(Rows(StackedCall(call, range(batch), [queries] * batch), *sides))
+        self._add_rows(SiteRows(StackedCall(call, range(batch), [queries] * batch), *sides))
         return True
 
-    def fill(self, runs: list[list[CallRecord]], gaps: Sequence[Gap]) -> None:
-        """Sum up the calls that were kept until all had been seen."""
+    def add_runs(self, runs: list[list[CallRecord]], gaps: Sequence[Gap]) -> None:
+        """Add the calls that had to wait until the whole batch had run."""
         self.gaps = tuple(gaps)
         if not runs:
             return
         stacks = [stack_run(*each) for each in zip(runs, find_trace_rows(runs), strict=True)]
-        sides = sides_of(stacks, self._told, len(self._kinds))
+        sides = find_streams_of_stacks(stacks, self._told, len(self._kinds))
         for each in stacks:
             above, across = (sides[key] for key in stream_keys(each.record))
-            self._put(Rows(each, above, across))
+            self._add_rows(SiteRows(each, above, across))
 
-    def _put(self, rows: Rows) -> None:
-        """Sum up the rows of a site; one that attends again is path#1."""
+    def _add_rows(self, rows: SiteRows) -> None:
+        """Add the rows of a site; if the site attends a second time, it is called path#1."""
         site = rows.call.site
         again, self._again[site] = self._again[site], self._again[site] + 1
         found = example_numbers(rows, self._kinds)
         values = torch.stack([found[name] for name in self.measures], dim=1)
         attended = rows.live.any(dim=1)
         examples, count = int(attended.any(dim=1).sum()), int(attended.sum())
-        tally = Tally(rows.call.kind, examples, count, Moments.of(values))
-        self.sites[f"{site}#{again}" if again else site] = tally
+        site_statistics = SiteStatistics(rows.call.kind, examples, count, Moments.of(values))
+        self.sites[f"{site}#{again}" if again else site] = site_statistics
 
 
-class Calls(DecodingRuns):
-    """Calls as they come: summed up at once where all is known of their tokens, else kept.
+class StatisticsCalls(DecodingRuns):
+    """Adds each call to the statistics at once if its tokens are known, and keeps it otherwise.
 
-    Queries and keys that nobody keeps are memory that the model uses again; to ask the system for
-    more takes longer than to sum up.
+    Memory of queries and keys that are not kept is reused by the model, which is faster than asking
+    the system for more.
     """
 
-    def __init__(self, tallied: Tallied) -> None:
+    def __init__(self, tallied: BatchStatistics) -> None:
         super().__init__()
-        self._tallied = tallied
+        self._statistics = tallied
 
     def add(self, call: CallRecord) -> None:
-        """Sum the call up, or put it under those that it continues."""
-        if not self._tallied.take(call):
+        """Add the call to the statistics, or keep it until the whole batch has run."""
+        if not self._statistics.add_call(call):
             super().add(call)
 
 
 @contextmanager
-def tally(model: nn.Module, kinds: Sequence[str] = ()) -> Iterator[Tallied]:
-    """Sum up what the heads of a model do while it runs a batch, without a trace of any example.
+def collect_statistics(model: nn.Module, kinds: Sequence[str] = ()) -> Iterator[BatchStatistics]:
+    """Collect statistics of every head while a model runs a batch, without making traces.
 
     >>> import torch
-    >>> from regard.tracing.statistics.collect import tally
+    >>> from regard.tracing.statistics.collect import collect_statistics
     >>> attention = torch.nn.MultiheadAttention(8, 2, batch_first=True).eval()
     >>> x = torch.randn(3, 5, 8)
     >>> with torch.no_grad(), tally(attention) as seen:
@@ -135,10 +135,10 @@ def tally(model: nn.Module, kinds: Sequence[str] = ()) -> Iterator[Tallied]:
     >>> seen.sites["MultiheadAttention"].rows
     15
     """
-    found = Tallied(kinds)
+    statistics = BatchStatistics(kinds)
     with watching(model, STATISTICS) as watcher:
-        watcher.runs = Calls(found)
-        yield found
+        watcher.runs = StatisticsCalls(statistics)
+        yield statistics
     # watcher and sites know each other: what one holds would stay until garbage is collected
     runs, watcher.runs = watcher.runs.runs, DecodingRuns()
-    found.fill(runs, watcher.tracker.gaps)
+    statistics.add_runs(runs, watcher.tracker.gaps)

@@ -1,4 +1,4 @@
-"""A model's passes over many texts: in batches of like lengths, each summed up."""
+"""Run a model over many texts in batches of similar length, and collect statistics of each."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -10,18 +10,23 @@ from torch import nn
 from regard.configs import context_length
 from regard.errors import InputError
 from regard.tracing.inputs.encodings import Text
-from regard.tracing.inputs.reader import Kind
-from regard.tracing.inputs.runner import Batch, Run, at_rest, in_range
-from regard.tracing.statistics.collect import Tallied, tally
-from regard.tracing.statistics.streams import TokenKinds
-from regard.tracing.statistics.texts import Kinds, Row, Texts, padded
+from regard.tracing.inputs.reader import InputKind
+from regard.tracing.inputs.runner import (
+    InputBatch,
+    ModelRunner,
+    evaluation_mode,
+    explain_index_errors,
+)
+from regard.tracing.statistics.collect import BatchStatistics, collect_statistics
+from regard.tracing.statistics.streams import KindIndices
+from regard.tracing.statistics.texts import CorpusReader, EncodedRow, TokenKinds, pad_rows
 
 
 @dataclass(frozen=True)
-class Group:
-    """Texts that are run together, and how many of them were cut."""
+class TextGroup:
+    """Texts that are run together, and how many of them were truncated."""
 
-    batch: Batch
+    batch: InputBatch
     cut: int
 
     def __len__(self) -> int:
@@ -34,29 +39,35 @@ class _Example:
 
     source: Text
     target: str | None
-    rows: tuple[Row, ...]
+    rows: tuple[EncodedRow, ...]
 
     @property
     def sizes(self) -> tuple[int, ...]:
         return tuple(map(len, self.rows))
 
 
-class Passes(Run):
+class CorpusRunner(ModelRunner):
     """Runs a model over texts in batches of at most so many tokens, padding included.
 
     Texts are cut after `longest` tokens; where none is told, where tokenizer and model say that
     they end. A model with a decoder is made to write the second text of each pair.
     """
 
-    reader: Texts
+    reader: CorpusReader
 
     def __init__(
-        self, model: nn.Module, tokenizer: Any, kinds: Kinds, *, tokens: int, longest: int | None
+        self,
+        model: nn.Module,
+        tokenizer: Any,
+        kinds: TokenKinds,
+        *,
+        tokens: int,
+        longest: int | None,
     ) -> None:
         if longest is None:
             longest = context_length(getattr(model, "config", None), tokenizer)
         self.longest = longest
-        super().__init__(model, Texts(tokenizer, kinds, self.longest), None, {})
+        super().__init__(model, CorpusReader(tokenizer, kinds, self.longest), None, {})
         self._tokens, self._kinds = tokens, kinds
 
     @property
@@ -64,12 +75,12 @@ class Passes(Run):
         """Whether the model reads one text and writes another."""
         return self._has_decoder
 
-    def groups(self, texts: Sequence[Text]) -> list[Group]:
-        """The texts in groups of like lengths, the longest first; those of no token are left out.
+    def groups(self, texts: Sequence[Text]) -> list[TextGroup]:
+        """The texts in groups of similar length, the longest first; empty texts are left out.
 
-        They are remembered until the next ones come.
+        The encoded texts are kept until the next call.
         """
-        sources, targets = self._sides(texts)
+        sources, targets = self._split_pairs(texts)
         self.reader.read(sources, targets)
         written: Sequence[str | None] = targets or [None] * len(sources)
         examples = [
@@ -77,20 +88,24 @@ class Passes(Run):
         ]
         there = [each for each in examples if all(each.sizes)]
         there.sort(key=lambda each: each.sizes, reverse=True)
-        return [_group(some) for some in self._parts(there)]
+        return [_make_group(some) for some in self._split_batches(there)]
 
-    def tally(self, group: Group) -> Tallied:
-        """What the heads did while the model ran the group."""
-        _, arguments, _ = self.prepared(group.batch)
+    def run_group(self, group: TextGroup) -> BatchStatistics:
+        """Run the group, and return the statistics of every head."""
+        _, arguments, _ = self.prepare_batch(group.batch)
         names = self._kinds.names
-        with at_rest(self.model), torch.no_grad(), tally(self.model, names) as found:
-            found.tell(self._told_kinds(group.batch, arguments))
-            with in_range(self.model):
+        with (
+            evaluation_mode(self.model),
+            torch.no_grad(),
+            collect_statistics(self.model, names) as found,
+        ):
+            found.set_kinds(self._token_kinds(group.batch, arguments))
+            with explain_index_errors(self.model):
                 self.forward(arguments)
         return found
 
-    def _sides(self, texts: Sequence[Text]) -> tuple[list[Text], list[str] | None]:
-        """The texts that are read, and those that are to be written."""
+    def _split_pairs(self, texts: Sequence[Text]) -> tuple[list[Text], list[str] | None]:
+        """The texts that the model reads, and the targets if it has a decoder."""
         pairs = [each for each in texts if isinstance(each, tuple)]
         if self._has_decoder and len(pairs) == len(texts):
             return [source for source, _ in pairs], [target for _, target in pairs]
@@ -102,16 +117,16 @@ class Passes(Run):
             )
         return list(texts), None
 
-    def _rows(self, source: Text, target: str | None) -> tuple[Row, ...]:
+    def _rows(self, source: Text, target: str | None) -> tuple[EncodedRow, ...]:
         read = self.reader.source(source)
         return (read,) if target is None else (read, self.reader.target(target))
 
-    def _parts(self, examples: Iterable[_Example]) -> Iterator[list[_Example]]:
-        """Runs of examples whose longest are not too long together.
+    def _split_batches(self, examples: Iterable[_Example]) -> Iterator[list[_Example]]:
+        """Runs of examples that fit in one batch of at most `tokens` tokens, padding included.
 
-        A model that cannot be told of padding gets texts of one length.
+        A model that takes no attention mask gets texts of one length in a batch.
         """
-        masked = not self._taken or "attention_mask" in self._taken
+        masked = not self._parameters or "attention_mask" in self._parameters
         part, longest = list[_Example](), tuple[int, ...]()
         for each in examples:
             both = tuple(map(max, longest, each.sizes)) if part else each.sizes
@@ -124,27 +139,27 @@ class Passes(Run):
         if part:
             yield part
 
-    def _told_kinds(self, batch: Batch, arguments: dict[str, Any]) -> dict[str, TokenKinds]:
-        """The kinds of the tokens that are read, and of those that a decoder reads."""
+    def _token_kinds(self, batch: InputBatch, arguments: dict[str, Any]) -> dict[str, KindIndices]:
+        """The kinds of the source tokens, and of the tokens that the decoder reads."""
         padding = len(self._kinds.names)
         rows = [self.reader.source(each).kinds for each in batch.examples]
         if batch.targets is None:
-            return {"tokens": padded(rows, padding)}
+            return {"tokens": pad_rows(rows, padding)}
         read = arguments["decoder_input_ids"].tolist()
         lengths = [len(self.reader.target(each)) for each in batch.targets]
         # a start that the tokenizer had put there itself was taken off
         shorter = max(lengths) - len(read[0])
-        sorter = self.reader.target_sorter
+        sorter = self.reader.target_kinds
         told = [
-            [sorter.begun(ids[0]), *sorter.of(ids[1 : length - shorter])]
+            [sorter.kind_of_start(ids[0]), *sorter.kinds_of(ids[1 : length - shorter])]
             for ids, length in zip(read, lengths, strict=True)
         ]
-        return {"source": padded(rows, padding), "target": padded(told, padding)}
+        return {"source": pad_rows(rows, padding), "target": pad_rows(told, padding)}
 
 
-def _group(examples: Sequence[_Example]) -> Group:
+def _make_group(examples: Sequence[_Example]) -> TextGroup:
     sources = [each.source for each in examples]
     targets = [each.target for each in examples if each.target is not None]
-    kind: Kind = "pair" if isinstance(sources[0], tuple) else "text"
+    kind: InputKind = "pair" if isinstance(sources[0], tuple) else "text"
     cut = sum(any(row.cut for row in each.rows) for each in examples)
-    return Group(Batch(kind, sources, targets or None), cut)
+    return TextGroup(InputBatch(kind, sources, targets or None), cut)

@@ -1,4 +1,4 @@
-"""Means and spreads that are gathered bit by bit: merged, they are those of all examples."""
+"""Running means and standard deviations over examples, which can be merged exactly."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ Numbers = Float[Tensor, "measure head"]
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """How many examples had a number, their mean, and the sum of squared differences from it.
+    """The count of examples, their mean, and the sum of squared differences from the mean.
 
     Two of them add up to those of all examples together (Chan, Golub & LeVeque 1979),
     without the loss of digits of sums of squares. An example whose number is not finite is not
@@ -30,7 +30,7 @@ class Moments:
 
     @classmethod
     def of(cls, values: Float[Tensor, "example measure head"]) -> "Moments":
-        """Those of examples, each with one number of each measure for each head."""
+        """The moments of examples that have one number of each measure for each head."""
         values = values.double()
         known = values.isfinite()
         count = known.sum(dim=0).double()

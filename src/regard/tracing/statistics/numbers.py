@@ -1,4 +1,4 @@
-"""What the rows of a site come to: one number of each measure for each head of each example."""
+"""One number of each measure for each head of each example: means over the rows of a site."""
 
 from collections.abc import Mapping, Sequence
 
@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from regard.tracing.statistics.rows import Rows
+from regard.tracing.statistics.rows import SiteRows
 
 MEASURES = (
     "entropy",
@@ -30,11 +30,11 @@ Heads = Float[Tensor, "example head"]
 Rowed = Float[Tensor, "example head row"]
 
 
-def example_numbers(rows: Rows, kinds: Sequence[str]) -> dict[str, Heads]:
-    """The numbers of `measures.head_numbers`, for all examples at once; NaN is what none can say.
+def example_numbers(rows: SiteRows, kinds: Sequence[str]) -> dict[str, Heads]:
+    """The numbers of `measures.head_numbers`, for all examples at once; NaN where one is undefined.
 
     `kinds` names the measures of the mass on each kind of token; the kind after the last is
-    padding. One without a name is not asked for.
+    padding. A kind whose name is empty is not measured.
     """
     live, numbers = rows.live, rows.numbers
     numbers = numbers | {"effective_keys": numbers["entropy"].exp()}
@@ -56,7 +56,7 @@ def example_numbers(rows: Rows, kinds: Sequence[str]) -> dict[str, Heads]:
 def _means(
     numbers: Mapping[str, Rowed], which: Bool[Tensor, "example head row"]
 ) -> dict[str, Heads]:
-    """The means of all numbers at once: a short call should not pay for each by itself."""
+    """The means of all measures at once, which is faster than one by one for short texts."""
     found = mean_over(torch.stack(list(numbers.values())), which)
     return dict(zip(numbers, found, strict=True))
 
@@ -68,7 +68,7 @@ def mean_over(
     return rows.where(which, 0.0).sum(dim=-1, dtype=torch.float64) / which.sum(dim=-1)
 
 
-def _evenness(rows: Rows) -> Heads:
+def _evenness(rows: SiteRows) -> Heads:
     outcomes = rows.visible + (rows.numbers["on_sink"] > 0)
     several = (outcomes > 1) & rows.live
     return mean_over((rows.numbers["entropy"] / outcomes.log()).clamp(0, 1), several)

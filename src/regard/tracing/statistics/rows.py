@@ -1,4 +1,4 @@
-"""The rows of one site in every example of a batch: their numbers, and which of them count."""
+"""The rows of one site in every example of a batch: their statistics, and which of them count."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,23 +14,23 @@ from regard.kernels.observe.full_weights import statistics_of
 from regard.masks import Area, Mask, causal, everything
 from regard.tracing.assembly.stacking import StackedCall, is_whole_batch
 from regard.tracing.recording.record import CallRecord
-from regard.tracing.statistics.streams import Side
+from regard.tracing.statistics.streams import StreamTokens
 
-STRIP = 1 << 22  # truth values of a mask that are held at once
+MAX_MASK_STRIP = 1 << 22  # entries of a mask that are held at once
 
 Numbers = Float[Tensor, "example head row"]
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
-    """The rows of a site, `above`, that look at its columns, `across`.
+class SiteRows:
+    """The rows of a site: `above` are the tokens of its rows, `across` those of its columns.
 
-    Windows of a picture are rows of one example, one window under the other.
+    Where a vision model attends within windows, the windows of an example are stacked as rows.
     """
 
     stack: StackedCall
-    above: Side
-    across: Side
+    above: StreamTokens
+    across: StreamTokens
 
     @property
     def call(self) -> CallRecord:
@@ -39,15 +39,15 @@ class Rows:
 
     @cached_property
     def numbers(self) -> dict[str, Numbers]:
-        """What was observed of each row, by name."""
-        found = {name: self._laid(part) for name, part in vars(self._statistics).items()}
+        """The statistics of each row by name."""
+        found = {name: self._by_example(part) for name, part in vars(self._statistics).items()}
         del found["largest_key"]
         found["confidence"] = found.pop("largest")
         return found
 
     @cached_property
     def live(self) -> Bool[Tensor, "example head row"]:
-        """The rows of real tokens that attend to anything: to a key or to a sink."""
+        """True for rows of real tokens that attend to any key or to a sink."""
         _, _, queries, _ = self.call.sizes
         late = self.above.real.shape[1] - queries  # rows that a cache had read before
         there = torch.tensor(self.stack.rows) >= 0
@@ -59,20 +59,20 @@ class Rows:
     def visible(self) -> Int[Tensor, "example _head row"]:
         """How many real columns each row may see by the mask.
 
-        Where none was kept, a text whose rows give nothing to what follows them is taken to be
-        masked so; else a row may see every column.
+        Where no mask was kept, a text in which no row gives weight to a later token is taken to
+        have a causal mask; otherwise every row may see every column.
         """
         if self.call.scoring is not None:
-            return self._seen(self.call.scoring.mask)
+            return self._count_visible(self.call.scoring.mask)
         if not self.call.is_self_attention:
-            return self._seen(None)
+            return self._count_visible(None)
         ahead = (self.numbers["on_future"] * self.live).flatten(1).any(dim=1)
-        return self._seen(None).where(ahead[:, None, None], self._seen(causal()))
+        return self._count_visible(None).where(ahead[:, None, None], self._count_visible(causal()))
 
     def by_kind(self, count: int) -> Float[Tensor, "example head row kind"] | None:
-        """The mass of each row on tokens of each of so many kinds; None where no kinds are known.
+        """The mass of each row on each of `count` kinds of tokens; None where no kinds are known.
 
-        It costs a second pass over queries and keys.
+        This costs a second pass over queries and keys.
         """
         kinds = self.across.kinds
         if kinds is None:
@@ -80,10 +80,10 @@ class Rows:
         batch, _, _, keys = self.call.sizes
         labels = kinds.new_full((batch, keys), -1)
         labels[self._index] = kinds.repeat_interleave(self.call.windows, dim=0)
-        found = self._labelled(labels)
-        return F.pad(self._laid(found), (0, count - found.shape[3]))
+        found = self._mass_by_label(labels)
+        return F.pad(self._by_example(found), (0, count - found.shape[3]))
 
-    def _labelled(
+    def _mass_by_label(
         self, labels: Int[Tensor, "batch key"]
     ) -> Float[Tensor, "batch head query label"]:
         call = self.call
@@ -108,23 +108,23 @@ class Rows:
 
     @property
     def _offset(self) -> int:
-        """At which column the first row stands."""
+        """The column at which the first row stands."""
         if self.call.scoring is not None:
             return self.call.scoring.offset
         _, _, queries, keys = self.call.sizes
         return keys - queries if self.call.is_self_attention else 0
 
-    def _seen(self, mask: Mask | None) -> Int[Tensor, "example _head row"]:
+    def _count_visible(self, mask: Mask | None) -> Int[Tensor, "example _head row"]:
         found = list(self._counts(mask or everything()))
-        return self._arranged(torch.cat(found, dim=2))
+        return self._stack_windows(torch.cat(found, dim=2))
 
     def _counts(self, mask: Mask) -> Iterator[Int[Tensor, "_batch _head _query"]]:
-        """The columns that rows may see, for some rows after others."""
+        """How many real columns each row may see, a strip of rows at a time."""
         _, _, queries, keys = self.call.sizes
         real = self.across.real.repeat_interleave(self.call.windows, dim=0)[:, None, None]
-        tall = max(1, STRIP // max(1, len(real) * keys))
-        for start in range(0, queries, tall):
-            run = range(start, min(queries, start + tall))
+        height = max(1, MAX_MASK_STRIP // max(1, len(real) * keys))
+        for start in range(0, queries, height):
+            run = range(start, min(queries, start + height))
             area = Area(run, range(keys), self._offset, self.call.query.device)
             seen = mask.cut(area).cpu()
             seen = seen[self._index] if len(seen) > 1 and not self._is_whole else seen
@@ -140,12 +140,12 @@ class Rows:
         first = torch.tensor(self.stack.rows).clamp_min(0) * self.call.windows
         return (first[:, None] + torch.arange(self.call.windows)).flatten()
 
-    def _laid(self, part: Tensor) -> Tensor:
+    def _by_example(self, part: Tensor) -> Tensor:
         """Numbers of the call's batch (batch head query ...) as (example head row ...)."""
         part = part.detach().cpu()
-        return self._arranged(part if self._is_whole else part[self._index])
+        return self._stack_windows(part if self._is_whole else part[self._index])
 
-    def _arranged(self, part: Tensor) -> Tensor:
+    def _stack_windows(self, part: Tensor) -> Tensor:
         if self.call.windows == 1:
             return part
         windows: Tensor = part.unflatten(0, (-1, self.call.windows))

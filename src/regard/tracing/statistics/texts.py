@@ -1,4 +1,4 @@
-"""Many texts encoded at once, each as long as the model reads, and padded batch by batch."""
+"""Encode many texts at once, truncated to what the model reads, and pad them batch by batch."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -10,8 +10,8 @@ from jaxtyping import Int
 from torch import Tensor
 
 from regard.tracing.inputs.encodings import Text
-from regard.tracing.inputs.reader import Feed, Kind, Reader, Side
-from regard.tracing.inputs.token_names import Labels
+from regard.tracing.inputs.reader import InputKind, InputReader, ModelInputs, PaddingSide
+from regard.tracing.inputs.token_names import TokenNamer
 from regard.types import Tokens
 
 _MASK, _SPECIAL = "attention_mask", "special_tokens_mask"
@@ -20,16 +20,16 @@ _START = Tokens((), ids=(), special=())
 
 
 @dataclass(frozen=True)
-class Kinds:
-    """The kinds that tokens are told apart by: the measure of each, and what says which it is."""
+class TokenKinds:
+    """The kinds of tokens that are measured: their names, and the function that finds them."""
 
     names: tuple[str, ...]
     of: Callable[[Tokens], Int[Tensor, " token"]]
 
 
 @dataclass(frozen=True)
-class Row:
-    """One text as the tokenizer gives it, by the names of a model's arguments."""
+class EncodedRow:
+    """One encoded text: its values by argument of the model, and the kind of each token."""
 
     parts: Mapping[str, Sequence[int]]
     kinds: Sequence[int]
@@ -39,31 +39,34 @@ class Row:
         return len(self.kinds)
 
 
-class Sorter:
-    """Finds the kind of each token by its id; what depends on its neighbours, by all of them."""
+class KindFinder:
+    """Finds the kind of each token by its id, and remembers it.
 
-    def __init__(self, labels: Labels, kinds: Kinds) -> None:
-        self._labels, self._kinds = labels, kinds
+    A piece that is a part of a character has no kind by itself; then the whole text is classified.
+    """
+
+    def __init__(self, labels: TokenNamer, kinds: TokenKinds) -> None:
+        self._namer, self._kinds = labels, kinds
         self._known: dict[tuple[int, bool], int | None] = {}
 
-    def of(self, ids: Sequence[int], special: Sequence[bool] | None = None) -> list[int]:
+    def kinds_of(self, ids: Sequence[int], special: Sequence[bool] | None = None) -> list[int]:
         """The kinds of the tokens of one text; `special` are those that the tokenizer added."""
         special = [False] * len(ids) if special is None else special
         found = [self._lone(*each) for each in zip(ids, special, strict=True)]
         if None not in found:
             return [each for each in found if each is not None]
-        tokens = self._labels.of_ids(ids)
+        tokens = self._namer.name_ids(ids)
         both = zip(tokens.special or special, special, strict=True)
         return self._of(replace(tokens, special=tuple(one or other for one, other in both)))
 
-    def begun(self, start: int) -> int:
-        """The kind of what a decoder starts with."""
-        return self._of(self._labels.begun(start, _START))[0]
+    def kind_of_start(self, start: int) -> int:
+        """The kind of a decoder's start token."""
+        return self._of(self._namer.prepend_start(start, _START))[0]
 
     def _lone(self, number: int, special: bool) -> int | None:
         key = number, special
         if key not in self._known:
-            tokens = self._labels.of_ids((number,))
+            tokens = self._namer.name_ids((number,))
             part = _PART.search(tokens.texts[0]) is not None
             told = replace(tokens, special=(True,)) if special else tokens
             self._known[key] = None if part else self._of(told)[0]
@@ -74,58 +77,62 @@ class Sorter:
         return found
 
 
-class Texts(Reader):
-    """A reader that encodes a lot of texts before they are run, and remembers them meanwhile.
+class CorpusReader(InputReader):
+    """A reader that encodes many texts before they are run, and keeps them until then.
 
-    Texts of more than `longest` tokens are cut there, those of both sides.
+    Sources and targets of more than `longest` tokens are truncated.
     """
 
-    def __init__(self, tokenizer: Any, kinds: Kinds, longest: int | None) -> None:
+    def __init__(self, tokenizer: Any, kinds: TokenKinds, longest: int | None) -> None:
         super().__init__(tokenizer)
         self._longest = longest
-        self.sorter = Sorter(self.labels, kinds)
-        self.target_sorter = Sorter(self.target_labels, kinds)
-        self._sources: dict[Text, Row] = {}
-        self._targets: dict[str, Row] = {}
+        self.source_kinds = KindFinder(self.namer, kinds)
+        self.target_kinds = KindFinder(self.target_namer, kinds)
+        self._sources: dict[Text, EncodedRow] = {}
+        self._targets: dict[str, EncodedRow] = {}
 
     def read(self, texts: Sequence[Text], targets: Sequence[str] | None) -> None:
-        """Encode texts, and forget those before."""
+        """Encode texts; those that were encoded before are dropped."""
         pairs = [each for each in texts if isinstance(each, tuple)]
         columns = [list(column) for column in zip(*pairs, strict=True)] if pairs else [list(texts)]
-        self._sources = dict(zip(texts, self._rows(self.sorter, *columns), strict=True))
+        self._sources = dict(zip(texts, self._rows(self.source_kinds, *columns), strict=True))
         if targets is not None:
-            rows = self._rows(self.target_sorter, text_target=list(targets))
+            rows = self._rows(self.target_kinds, text_target=list(targets))
             self._targets = dict(zip(targets, rows, strict=True))
 
-    def source(self, text: Text) -> Row:
-        """A text that was read."""
+    def source(self, text: Text) -> EncodedRow:
+        """The encoded source of a text."""
         return self._sources[text]
 
-    def target(self, text: str) -> Row:
-        """A target that was read."""
+    def target(self, text: str) -> EncodedRow:
+        """The encoded target of a text."""
         return self._targets[text]
 
-    def feed(self, kind: Kind, examples: Sequence[Any], side: Side) -> Feed:
-        """The arguments of texts that were read; their tokens are not named."""
+    def encode(self, kind: InputKind, examples: Sequence[Any], side: PaddingSide) -> ModelInputs:
+        """The arguments of encoded texts; their tokens are not named, which saves time."""
         rows = [self._sources[each] for each in examples]
-        return Feed(self._padded("source", rows), (None,) * len(rows))
+        return ModelInputs(self._pad_arguments("source", rows), (None,) * len(rows))
 
-    def targets(self, texts: Sequence[str]) -> tuple[Tensor, Tensor, list[Tokens]]:
-        """Ids and mask of targets that were read; their tokens are not named."""
-        found = self._padded("target", [self._targets[each] for each in texts])
+    def encode_targets(self, texts: Sequence[str]) -> tuple[Tensor, Tensor, list[Tokens]]:
+        """Ids and mask of targets that were encoded; their tokens are not named."""
+        found = self._pad_arguments("target", [self._targets[each] for each in texts])
         return found["input_ids"], found[_MASK], [_START] * len(texts)
 
-    def _padded(self, side: Literal["source", "target"], rows: Sequence[Row]) -> dict[str, Tensor]:
-        """The rows as tensors; what stands for padding is hidden by the mask, whatever it is."""
+    def _pad_arguments(
+        self, side: Literal["source", "target"], rows: Sequence[EncodedRow]
+    ) -> dict[str, Tensor]:
+        """The rows as padded tensors; the mask hides the padding, so its id does not matter."""
         own = getattr(self.tokenizer, side, self.tokenizer)
         fill = {"input_ids": getattr(own, "pad_token_id", None) or 0}
         return {
-            name: padded([row.parts[name] for row in rows], fill.get(name, 0))
+            name: pad_rows([row.parts[name] for row in rows], fill.get(name, 0))
             for name in rows[0].parts
         }
 
-    def _rows(self, sorter: Sorter, *columns: list[str], **target: list[str]) -> list[Row]:
-        """Each text, cut if it is longer than the longest, which one token more would tell."""
+    def _rows(
+        self, sorter: KindFinder, *columns: list[str], **target: list[str]
+    ) -> list[EncodedRow]:
+        """Each text, truncated if it is too long; one token more than allowed shows which are."""
         more = None if self._longest is None else self._longest + 1
         encoding = self._encoded(columns, target, more)
         rows = [_row(sorter, encoding, number) for number in range(len(encoding["input_ids"]))]
@@ -148,18 +155,18 @@ class Texts(Reader):
         )
 
 
-def _row(sorter: Sorter, encoding: Mapping[str, Any], number: int) -> Row:
+def _row(sorter: KindFinder, encoding: Mapping[str, Any], number: int) -> EncodedRow:
     parts = {name: encoding[name][number] for name in encoding if name != _SPECIAL}
     ids = parts["input_ids"]
     added = encoding[_SPECIAL][number] if _SPECIAL in encoding else [0] * len(ids)
-    return Row(parts, sorter.of(ids, list(map(bool, added))))
+    return EncodedRow(parts, sorter.kinds_of(ids, list(map(bool, added))))
 
 
-def padded(rows: Sequence[Sequence[int]], fill: int) -> Int[Tensor, "row column"]:
-    """Rows of unequal lengths, filled up at the right.
+def pad_rows(rows: Sequence[Sequence[int]], fill: int) -> Int[Tensor, "row column"]:
+    """Rows of different lengths as one tensor, padded on the right.
 
-    >>> from regard.tracing.statistics.texts import padded
-    >>> padded([[5], [7, 3]], 0).tolist()
+    >>> from regard.tracing.statistics.texts import pad_rows
+    >>> pad_rows([[5], [7, 3]], 0).tolist()
     [[5, 0], [7, 3]]
     """
     width = max(map(len, rows))
