@@ -17,7 +17,7 @@ from bench.benchmark_models import BenchmarkModel, held_out_models, tuning_model
 from bench.fault_injection import FAULTS, FaultLocation, InjectedFault
 from bench.measure import Effort, Row, Table, Target
 from regard.diagnosis import CHECKS, Limit, diagnose
-from regard.diagnosis.checks.translations import covered, words_of
+from regard.diagnosis.checks.translations import word_coverage, word_positions
 from regard.diagnosis.limits import LIMITS
 from regard.studies.leaks import causal_leak, padding_leak
 from regard.types import Trace
@@ -90,7 +90,7 @@ def least_coverage(subjects: Sequence[BenchmarkModel]) -> float:
         for subject in subjects
         for trace in healthy_traces(subject, range(len(subject.texts)))
         if trace.of("cross")
-        for each in covered(trace, list(trace.of("cross"))).values()
+        for each in word_coverage(trace, list(trace.of("cross"))).values()
     ]
     return min(found)
 
@@ -232,7 +232,7 @@ def choose_location(
     each = chance.choice(fit)
     head = chance.randrange(each.heads)
     other = chance.choice([n for n in range(each.heads) if n != head]) if each.heads > 1 else head
-    words = words_of(first.tokens(each.columns)) if fault in OF_WORDS else [()]
+    words = word_positions(first.tokens(each.columns)) if fault in OF_WORDS else [()]
     return FaultLocation(each.site, head, other, chance.choice(words))
 
 

@@ -11,6 +11,7 @@ from regard._version import __version__
 if TYPE_CHECKING:
     from regard import (
         attention,
+        attribution,
         diagnosis,
         errors,
         loading,
@@ -63,6 +64,7 @@ __all__ = [
     "__version__",
     "attend",
     "attention",
+    "attribution",
     "capture",
     "catalog",
     "choose",
@@ -125,6 +127,7 @@ _ROOMS = {
 }
 _MODULES = (
     "attention",
+    "attribution",
     "diagnosis",
     "errors",
     "loading",

@@ -9,7 +9,7 @@ from regard.types import Trace
 def test_checks_are_told_before_they_run():
     heard = []
     trace = Trace.from_weights(torch.eye(5)[None], list("abcde"))
-    diagnose(trace, checks=[CHECKS["sums"], CHECKS["leak"]], told=heard.append)
+    diagnose(trace, checks=[CHECKS["sums"], CHECKS["leak"]], on_progress=heard.append)
     assert heard == ["sums", "leak"]
 
 

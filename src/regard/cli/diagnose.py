@@ -27,7 +27,7 @@ _BATCH = 16  # texts that are read together; translators write one text at a tim
 _FINDINGS_PER_CHECK = 2  # printed without --all
 _SHORT_SENTENCES = 3  # printed with --short
 _EXIT_CODE_FOUND = 1
-_DESCRIBING_CHECKS = ("role-", "portrait-")  # checks that describe and never find a fault
+_DESCRIBING_CHECKS = ("role-", "summary-")  # checks that describe and never find a fault
 _EXAMPLES = """\b
 Examples:
   regard diagnose en-zh-transformer "I love you" "Where is the station?"
@@ -134,7 +134,7 @@ def _diagnose(options: DiagnoseOptions) -> None:
         texts=subject.texts if options.deep else None,
         expect=options.expect,
         checks=checks,
-        told=_status_of_checks(status, names, options.lang),
+        on_progress=_status_of_checks(status, names, options.lang),
     )
     status.clear()
     _print_diagnosis(subject, findings, names, options)

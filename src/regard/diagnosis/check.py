@@ -66,7 +66,9 @@ class Check:
         if hit.site is not None and hit.head is not None:
             fields["head"] = evidence.site(hit.site).number(hit.head)
         said = {
-            language: _spoken(saying, fields | _phrases(hit, len(evidence.traces), language))
+            language: _fill_templates(
+                saying, fields | _phrases(hit, len(evidence.traces), language)
+            )
             for language, saying in self.said.items()
         }
         drawing = None
@@ -144,7 +146,7 @@ def _saying(check: str, language: str) -> FindingText:
     )
 
 
-def _spoken(saying: FindingText, fields: Mapping[str, Any]) -> FindingText:
+def _fill_templates(saying: FindingText, fields: Mapping[str, Any]) -> FindingText:
     parts = (saying.sentence, saying.meaning, saying.remedy)
     sentence, meaning, remedy = (each.format(**fields) for each in parts)
     return replace(saying, sentence=sentence, meaning=meaning, remedy=remedy)

@@ -19,7 +19,7 @@ def diagnose(
     texts: Any = None,
     expect: Expectation | Sequence[Expectation] | None = None,
     checks: Sequence[Check] = tuple(CHECKS.values()),
-    told: Callable[[str], None] = lambda check: None,
+    on_progress: Callable[[str], None] = lambda check: None,
 ) -> list[Finding]:
     """What deserves a sentence about a model's attention: bugs, warnings, then observations.
 
@@ -28,14 +28,14 @@ def diagnose(
     traces are of, and their `processor` if it is not `model.tokenizer`, the model is run again, to
     learn whether attention explains what it says. `expect` declares what no config does: "causal"
     (no token sees later ones), "hard" (one key at a time is meant), "partial" (rows that sum to
-    less than one are meant). `told` hears the name of each check before it runs.
+    less than one are meant). `on_progress` hears the name of each check before it runs.
 
     >>> import torch, regard
     >>> from regard.diagnosis import diagnose
     >>> weights = torch.full((1, 11, 11), 1 / 11)
     >>> trace = regard.Trace.from_weights(weights, list("abcdefghijk"))
     >>> [(each.check, each.severity) for each in diagnose(trace)]
-    [('uniform', 'warning'), ('portrait-encoder', 'observation')]
+    [('uniform', 'warning'), ('summary-encoder', 'observation')]
     """
     evidence = Evidence(
         (traces,) if isinstance(traces, Trace) else tuple(traces),
@@ -46,7 +46,7 @@ def diagnose(
     )
     found = list[Finding]()
     for check in checks:
-        told(check.name)
+        on_progress(check.name)
         found += check.findings(evidence)
     # a stable sort: within a severity the order of the checks stays
     return sorted(found, key=lambda finding: -SEVERITIES.index(finding.severity))

@@ -73,7 +73,7 @@ LIMITS: Mapping[str, Limit] = MappingProxyType(
         "punctuation": Limit(0.5, "above", _HALF, 0.04),
         "unexplained": Limit(0.5, "below", "chance: erasing random words does as much"),
         "irrelevant": Limit(2.0, "above", "twice the mean share of the weight"),
-        "portrait": Limit(0.0, "above", "always told"),
+        "summary": Limit(0.0, "above", "always told"),
         "role": Limit(0.4, "above", "a clear part of a head's weight"),
     }
 )

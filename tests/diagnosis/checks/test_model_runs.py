@@ -73,7 +73,7 @@ def judged(scores, effect, share_beaten=0.75, tau=0.1):
 def erased(monkeypatch):
     def set_to(*found):
         answers = iter(found)
-        monkeypatch.setattr(model_runs, "attention_judged", lambda *_: next(answers))
+        monkeypatch.setattr(model_runs, "attention_faithfulness", lambda *_: next(answers))
 
     return set_to
 
@@ -109,6 +109,6 @@ def test_words_whose_loss_helps_the_output_are_not_irrelevant(erased):
 
 def test_attention_is_judged_beside_shuffles():
     model = Transformer(kind="decoder", **SIZES).eval()
-    found = model_runs.attention_judged(model, None, IDS)
+    found = model_runs.attention_faithfulness(model, None, IDS)
     assert {*found.curves} == {"attention", "occlusion"}
     assert len(found.random) == model_runs.SHUFFLES

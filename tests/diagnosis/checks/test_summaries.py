@@ -4,13 +4,13 @@ import torch
 from regard.diagnosis import CHECKS, diagnose
 from regard.types import Trace
 
-PORTRAITS = [CHECKS[f"portrait-{kind}"] for kind in ("encoder", "decoder", "cross")]
+PORTRAITS = [CHECKS[f"summary-{kind}"] for kind in ("encoder", "decoder", "cross")]
 
 
 def test_even_heads_look_at_every_token():
     trace = Trace.from_weights(torch.full((2, 11, 11), 1 / 11), list("abcdefghijk"))
     (found,) = diagnose(trace, checks=PORTRAITS)
-    assert found.check == "portrait-encoder"
+    assert found.check == "summary-encoder"
     assert found.value == pytest.approx(11)
     assert "11.0 of 11.0 tokens" in found.sentence()
 
@@ -18,7 +18,7 @@ def test_even_heads_look_at_every_token():
 def test_a_translation_that_goes_from_start_to_end_is_in_order():
     trace = Trace.from_weights(torch.eye(11)[None], list("abcdefghijk"), list("lmnopqrstuv"))
     (found,) = diagnose(trace, checks=PORTRAITS)
-    assert found.check == "portrait-cross"
+    assert found.check == "summary-cross"
     assert "order of reading is +1.00" in found.sentence()
 
 

@@ -1,7 +1,7 @@
 import torch
 
 from diagnosis.faults import CROSS, at, diagnosed, on_column, the_one, traced
-from regard.diagnosis.checks.translations import covered, words_of
+from regard.diagnosis.checks.translations import word_coverage, word_positions
 from regard.types import Tokens
 from traces import a_trace
 
@@ -41,20 +41,20 @@ def test_the_layer_that_aligns_best_is_drawn():
 
 def test_pieces_are_words_where_a_script_has_no_spaces():
     tokens = Tokens(("▁see", "ing", "我", "们", "。"), words=(0, 0, 1, 1, 2))
-    assert words_of(tokens) == [(0, 1), (2,), (3,)]
+    assert word_positions(tokens) == [(0, 1), (2,), (3,)]
 
 
 def test_nothing_is_covered_where_nothing_is_known():
     trace = a_trace()
-    assert covered(trace, list(trace.maps)) == {}
-    assert covered(trace, [trace["h.2"]]) == {}
+    assert word_coverage(trace, list(trace.maps)) == {}
+    assert word_coverage(trace, [trace["h.2"]]) == {}
 
 
 def test_what_words_receive_adds_up_to_the_rows():
     (trace,) = traced(numbers=[1])
     maps = list(trace.of("cross"))
     whole = sum(each.weights().mean(dim=0) for each in maps) / len(maps)
-    found = covered(trace, maps)
+    found = word_coverage(trace, maps)
     columns = [place for unit in found for place in unit]
     total = sum(each.sum() for each in found.values())
     torch.testing.assert_close(total, whole[:, columns].double().sum(), atol=1e-5, rtol=0)

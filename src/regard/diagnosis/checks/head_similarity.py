@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.diagnosis.check import Hit, entry
-from regard.diagnosis.checks.heads import KNOCK_OUT, told_of
+from regard.diagnosis.checks.heads import KNOCK_OUT, sites_with_enough_rows
 from regard.diagnosis.evidence import LEAST, Evidence, Site
 from regard.diagnosis.limits import Limit
 from regard.measures.head_distances import compares_rows, row_distances
@@ -22,7 +22,7 @@ SEVERAL = 3  # heads that a layer has at least, to be called collapsed
 
 def _redundant(evidence: Evidence, limit: Limit) -> Iterator[Hit]:
     """Each head with the head before it that it is most like, if it is like enough."""
-    for site in told_of(evidence):
+    for site in sites_with_enough_rows(evidence):
         tables, examples = _tables(site)
         for head in range(1, site.heads) if examples else ():
             pairs = tables[:, head, :head]
@@ -43,7 +43,7 @@ def _redundant(evidence: Evidence, limit: Limit) -> Iterator[Hit]:
 
 def _collapsed(evidence: Evidence, limit: Limit) -> Iterator[Hit]:
     """Sites all of whose heads are alike on average over their pairs."""
-    for site in told_of(evidence):
+    for site in sites_with_enough_rows(evidence):
         tables, examples = _tables(site)
         if site.heads < SEVERAL or not examples:
             continue

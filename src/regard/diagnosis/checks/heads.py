@@ -22,24 +22,24 @@ KNOCK_OUT = (
 ROWS = 8  # rows of all traces together, below which nothing is said of a head's habits
 
 
-def told_of(evidence: Evidence) -> Iterator[Site]:
+def sites_with_enough_rows(evidence: Evidence) -> Iterator[Site]:
     """The sites of which there is enough to tell the habits of heads."""
     for site in evidence.sites:
         if sum(len(trace[site.name].rows) for trace in site.traces.values()) >= ROWS:
             yield site
 
 
-def resting(site: Site) -> Series:
+def first_token_weight(site: Site) -> Series:
     """The weight on the first token, or on a sink beside the tokens, of rows that see others."""
     first, sink = site.series(roles, lambda found: found["first"]), site.numbers("on_sink")
     return Series(first.values + sink.values, first.rows, first.examples)
 
 
 def _sinks(evidence: Evidence, limit: Limit) -> Iterator[Hit]:
-    for site in told_of(evidence):
+    for site in sites_with_enough_rows(evidence):
         yield from head_hits(
             site,
-            resting(site),
+            first_token_weight(site),
             limit,
             lambda head, example, site=site: {  # type: ignore[misc]
                 "word": word_at(site.traces[example], site.name, 0)
@@ -48,7 +48,7 @@ def _sinks(evidence: Evidence, limit: Limit) -> Iterator[Hit]:
 
 
 def _on_special(evidence: Evidence, limit: Limit) -> Iterator[Hit]:
-    for site in told_of(evidence):
+    for site in sites_with_enough_rows(evidence):
         yield from head_hits(site, site.series(_special_mass, lambda mass: mass), limit)
 
 
@@ -59,12 +59,12 @@ def _special_mass(trace: Trace, site: str) -> torch.Tensor:
 
 
 def _of_numbers(evidence: Evidence, limit: Limit, name: str) -> Iterator[Hit]:
-    for site in told_of(evidence):
+    for site in sites_with_enough_rows(evidence):
         yield from head_hits(site, site.numbers(name), limit)
 
 
 def _silent(evidence: Evidence, limit: Limit) -> Iterator[Hit]:
-    for site in told_of(evidence):
+    for site in sites_with_enough_rows(evidence):
         yield from head_hits(
             site, site.series(row_validity, lambda found: found.empty_rows, least=0), limit
         )
@@ -75,7 +75,7 @@ def _constant(evidence: Evidence, limit: Limit) -> Iterator[Hit]:
 
     A head that looks at one offset or at the first token has a role, and an even one is uniform.
     """
-    for site in told_of(evidence):
+    for site in sites_with_enough_rows(evidence):
         values = text_variation(list(site.traces.values()), site.name)
         if not len(values):
             continue

@@ -44,13 +44,13 @@ def _worst(found: dict[int, Leak], limit: Limit, words: dict[str, Any]) -> Itera
         )
 
 
-def attention_judged(model: Any, processor: Any, text: Any) -> Faithfulness:
+def attention_faithfulness(model: Any, processor: Any, text: Any) -> Faithfulness:
     """How well attention alone explains what a model says of a text, beside a few shuffles."""
     return faithfulness(model, processor, text, rankings=Rankings(["attention"], SHUFFLES))
 
 
 def _judged(evidence: Evidence) -> dict[int, Faithfulness]:
-    found = evidence.studied(attention_judged)
+    found = evidence.studied(attention_faithfulness)
     return {number: each for number, each in found.items() if len(each.occlusion.texts) >= WORDS}
 
 

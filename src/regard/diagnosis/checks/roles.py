@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from regard.diagnosis.check import Hit, entry
-from regard.diagnosis.checks.heads import told_of
+from regard.diagnosis.checks.heads import sites_with_enough_rows
 from regard.diagnosis.checks.hits import head_hits
 from regard.diagnosis.evidence import Evidence
 from regard.diagnosis.limits import Limit
@@ -15,7 +15,7 @@ def _leading(evidence: Evidence, limit: Limit, role: str) -> Iterator[Hit]:
     """The head with the clearest role of this name; the others are counted."""
     found = [
         hit
-        for site in told_of(evidence)
+        for site in sites_with_enough_rows(evidence)
         for hit in head_hits(site, site.series(roles, lambda scores: scores[role]), limit)
     ]
     if found:

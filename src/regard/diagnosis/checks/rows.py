@@ -8,7 +8,7 @@ from torch import Tensor
 
 from regard.configs import context_length
 from regard.diagnosis.check import Hit, entry
-from regard.diagnosis.checks.heads import resting, told_of
+from regard.diagnosis.checks.heads import first_token_weight, sites_with_enough_rows
 from regard.diagnosis.checks.hits import head_hits
 from regard.diagnosis.declarations import declared_row_sum
 from regard.diagnosis.evidence import Evidence, Series, Site
@@ -28,28 +28,30 @@ SOFTENED = (
 
 def _numeric(evidence: Evidence, limit: Limit) -> Iterator[Hit]:
     for site in evidence.sites:
-        yield from head_hits(site, _where(site, lambda found: found.invalid_rows, limit), limit)
+        yield from head_hits(
+            site, _series_where_crossed(site, lambda found: found.invalid_rows, limit), limit
+        )
 
 
 def _sums(evidence: Evidence, limit: Limit) -> Iterator[Hit]:
     if declared_row_sum(evidence.model) == "any":
         return
-    part = _beyond if evidence.expects("partial") else _off
+    part = _excess_over_one if evidence.expects("partial") else _distance_from_one
     for site in evidence.sites:
-        yield from head_hits(site, _where(site, part, limit), limit)
+        yield from head_hits(site, _series_where_crossed(site, part, limit), limit)
 
 
-def _beyond(found: RowValidity) -> Tensor:
+def _excess_over_one(found: RowValidity) -> Tensor:
     return found.excess.nan_to_num()
 
 
-def _off(found: RowValidity) -> Tensor:
+def _distance_from_one(found: RowValidity) -> Tensor:
     """How far sums are from one, unless what is missing is known to be on padding."""
     lacking = torch.where(found.on_padding.nan_to_num() > 0, 0.0, found.missing.nan_to_num())
     return torch.maximum(found.excess.nan_to_num(), lacking)
 
 
-def _where(site: Site, part: Any, limit: Limit) -> Series:
+def _series_where_crossed(site: Site, part: Any, limit: Limit) -> Series:
     """The numbers of the traces in which some head crosses the limit; the others say nothing."""
     whole = site.series(row_validity, part, least=0)
     crossed = [any(map(limit.crossed, row)) for row in whole.values.tolist()]
@@ -118,9 +120,9 @@ def _leaks(evidence: Evidence, limit: Limit) -> Iterator[Hit]:
 
 def _one_hot(evidence: Evidence, limit: Limit) -> Iterator[Hit]:
     """Sites none of whose heads looks at more than one key at a time, sinks left aside."""
-    for site in () if evidence.expects("hard") else told_of(evidence):
+    for site in () if evidence.expects("hard") else sites_with_enough_rows(evidence):
         series = site.numbers("evenness")
-        kept = ~(resting(site).mean > LIMITS["sink"].value)
+        kept = ~(first_token_weight(site).mean > LIMITS["sink"].value)
         if not bool(kept.any()) and site.heads > 1:  # all of them: no longer a head's own habit
             kept = ~kept
         means = series.mean.masked_fill(~kept, -torch.inf)

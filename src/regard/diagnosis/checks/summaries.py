@@ -51,6 +51,6 @@ def _order(sites: list[Site]) -> float:
 
 
 CHECKS = tuple(
-    entry(f"portrait-{kind}", "observation", partial(_spread, kind=kind), "heads", limit="portrait")
+    entry(f"summary-{kind}", "observation", partial(_spread, kind=kind), "heads", limit="summary")
     for kind in ("encoder", "decoder", "cross")
 )

@@ -27,7 +27,7 @@ SHOWN = 40  # characters of a translation that it shows
 
 def _dropped(evidence: Evidence, limit: Limit) -> Iterator[Hit]:
     for number, maps in evidence.crossing():
-        found = covered(evidence.traces[number], maps)
+        found = word_coverage(evidence.traces[number], maps)
         low = sorted((float(each.sum()), unit) for unit, each in found.items())
         low = [one for one in low if limit.crossed(one[0])]
         # where most words have nothing, a head is at fault and not what was written
@@ -37,7 +37,7 @@ def _dropped(evidence: Evidence, limit: Limit) -> Iterator[Hit]:
 
 def _repeated(evidence: Evidence, limit: Limit) -> Iterator[Hit]:
     for number, maps in evidence.crossing():
-        found = covered(evidence.traces[number], maps)
+        found = word_coverage(evidence.traces[number], maps)
         high = sorted(((float(each.max()), unit) for unit, each in found.items()), reverse=True)
         high = [one for one in high if limit.crossed(one[0])]
         if high:
@@ -47,14 +47,14 @@ def _repeated(evidence: Evidence, limit: Limit) -> Iterator[Hit]:
 Unit = tuple[int, ...]
 
 
-def covered(trace: Trace, maps: list[AttentionMap]) -> dict[Unit, Float[Tensor, " piece"]]:
+def word_coverage(trace: Trace, maps: list[AttentionMap]) -> dict[Unit, Float[Tensor, " piece"]]:
     """What the pieces of each source word received in all, in tokens of the translation.
 
     The mean of all cross maps and heads. Special tokens and punctuation are no words. Nothing where
     the texts are too short to tell, tokens have no names or weights are gone.
     """
     tokens = trace.tokens(maps[0].columns)
-    units = words_of(tokens) if tokens.named else []
+    units = word_positions(tokens) if tokens.named else []
     gone = any(isinstance(each.source, SummaryOnly) for each in maps)
     if gone or len(units) < WORDS or len(maps[0].rows) < ROWS:
         return {}
@@ -62,7 +62,7 @@ def covered(trace: Trace, maps: list[AttentionMap]) -> dict[Unit, Float[Tensor, 
     return {unit: whole[list(unit)] for unit in units}
 
 
-def words_of(tokens: Tokens) -> list[Unit]:
+def word_positions(tokens: Tokens) -> list[Unit]:
     """The pieces of each word; of scripts without spaces each piece is a word."""
     numbers = tokens.words or range(len(tokens))
     kinds = token_kinds(tokens).tolist()
