@@ -150,4 +150,3 @@ def test_the_repr_is_one_short_line():
     loaded = regard.load("en-zh-transformer", device="cpu")
     assert repr(loaded).startswith("LoadedModel('en-zh-transformer', Transformer, translates, ")
     assert len(repr(loaded)) < 100
-    assert loaded.alignment_layer is not None

@@ -178,14 +178,3 @@ def test_a_file_of_the_first_format_still_loads(way):
 
 def test_the_first_trace_comes_back_in_the_format_of_today(again):
     assert_same(again(the_first()), the_first())
-
-
-def test_the_default_site_comes_back(again):
-    trace = replace(a_trace(), default_site="h.0")
-    assert_same(again(trace), trace)
-
-
-def test_a_file_of_a_trace_without_a_default_site_does_not_mention_it(tmp_path):
-    # so that it is the same file, byte for byte, that earlier versions wrote
-    save_trace(a_trace(), tmp_path / "a.trace")
-    assert b"default_site" not in (tmp_path / "a.trace").read_bytes()

@@ -1,5 +1,3 @@
-from types import SimpleNamespace
-
 import pytest
 import torch
 import torch.nn.functional as F
@@ -254,41 +252,3 @@ def test_what_was_seen_is_ready_when_the_block_has_ended():
             len(seen)
     assert len(seen) == BATCH
     assert "encoder map 'attention'" in repr(seen)
-
-
-class Aligner(nn.Module):
-    """Three cross-attention layers after a self-attention, and a config that names one of them."""
-
-    def __init__(self, alignment_layer):
-        super().__init__()
-        self.config = SimpleNamespace(alignment_layer=alignment_layer)
-        self.own = nn.MultiheadAttention(DIM, 1, batch_first=True)
-        self.cross = nn.ModuleList(nn.MultiheadAttention(DIM, 1, batch_first=True) for _ in "abc")
-
-    def forward(self, x, memory):
-        x = self.own(x, x, x)[0]
-        for layer in self.cross:
-            x = layer(x, memory, memory)[0]
-        return x
-
-
-def watch_aligner(alignment_layer, **options):
-    x, memory = torch.randn(1, 5, DIM), torch.randn(1, LENGTH, DIM)
-    model = Aligner(alignment_layer)
-    with regard.watch(model, **options) as watched:
-        model(x, memory)
-    return watched[0]
-
-
-@pytest.mark.parametrize("layer", [0, 1])
-def test_the_default_site_is_the_alignment_layer_that_the_config_names(layer):
-    assert watch_aligner(layer).default_site == f"cross.{layer}"
-
-
-@pytest.mark.parametrize("layer", [None, 3, -1, "1"])
-def test_there_is_no_default_site_where_the_config_names_no_layer_of_the_model(layer):
-    assert watch_aligner(layer).default_site is None
-
-
-def test_there_is_no_default_site_among_chosen_sites():
-    assert watch_aligner(1, sites="cross.0").default_site is None

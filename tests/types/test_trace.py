@@ -198,19 +198,3 @@ def test_the_weights_of_a_batch_are_refused_with_the_way_out():
 def test_nested_numbers_are_no_layers(unchecked):
     with pytest.raises(InputError, match="an array of weights for each layer, got list"):
         Trace.from_weights([[0.5, 0.5]], WORDS)
-
-
-def test_the_default_site_is_one_of_the_maps():
-    trace = Trace.from_weights(torch.rand(2, 3, 5, 5), WORDS)
-    assert trace.default_site is None
-    assert replace(trace, default_site="layer 1").default_site == "layer 1"
-    with pytest.raises(UnknownNameError, match="no attention site 'layer 7'"):
-        replace(trace, default_site="layer 7")
-
-
-def test_a_part_keeps_the_default_site_while_it_has_its_map():
-    trace = a_trace()
-    default = replace(trace, default_site="h.0")
-    stream = default["h.0"].columns.stream
-    assert default.part(stream, 0, 2).default_site == "h.0"
-    assert trace.part(stream, 0, 2).default_site is None

@@ -30,8 +30,8 @@ class Method:
     explain: Callable[[CleanRun], Float[Tensor, " token"]]
 
 
-# The one registration of a method. `attribute`, the rankings that `studies.faithfulness` compares
-# and the table of docs/measures.md all follow from it.
+# The one registration of a method: `attribute` and the rankings that `studies.faithfulness`
+# compares follow from it.
 ATTRIBUTION_METHODS: Mapping[str, Method] = MappingProxyType(
     {
         method.name: method

@@ -78,8 +78,7 @@ class LookOptions:
     "--layer",
     metavar="N|SITE",
     help="A site by its name, or by its number from 0 among the cross-attention maps (among all "
-    "maps if there are none). [the layer that aligns best, if the model declares it; else the last "
-    "cross-attention, else the first map]",
+    "maps if there are none). [the last cross-attention map, else the first map]",
 )
 @click.option(
     "--head", metavar="N", type=click.IntRange(0), help="One head instead of the mean over heads."

@@ -74,12 +74,6 @@ class LoadedModel:
             )
         return inner or self.processor
 
-    @property
-    def alignment_layer(self) -> int | None:
-        """The decoder layer whose cross-attention aligns source and target, if it is known."""
-        layer: int | None = getattr(getattr(self.model, "config", None), "alignment_layer", None)
-        return layer if self.translates else None
-
 
 def load(
     name_or_path: str | Path,

@@ -73,16 +73,11 @@ def load_trace(path: str | os.PathLike[str], *, verify: bool = False) -> Trace:
 
 def trace_to_tree(trace: Trace) -> Tree:
     """The trace as dictionaries, lists, plain values and tensors."""
-    tree: Tree = {
+    return {
         "streams": [{"name": name} | _field_values(each) for name, each in trace.streams.items()],
         "maps": [_map_to_tree(attention_map) for attention_map in trace.maps],
         "gaps": [_field_values(gap) for gap in trace.gaps],
     }
-    # The default site came later than format 2. Readers of format 2 skip keys that they do not
-    # know, so it needs no new version; it is left out where there is none, as in older files.
-    if trace.default_site is not None:
-        tree["default_site"] = trace.default_site
-    return tree
 
 
 def trace_from_tree(tree: Tree) -> Trace:
@@ -91,7 +86,7 @@ def trace_from_tree(tree: Tree) -> Trace:
     axes: dict[str, Axis] = {}
     maps = tuple(_map_from_tree(map_tree, axes) for map_tree in tree["maps"])
     gaps = tuple(Gap(**gap) for gap in tree["gaps"])
-    return Trace(streams, maps, gaps, tree.get("default_site"))
+    return Trace(streams, maps, gaps)
 
 
 def _map_to_tree(attention_map: AttentionMap) -> Tree:

@@ -97,20 +97,8 @@ def watch(
     with watching(model, options) as watcher:
         yield watched
     tracker = watcher.tracker
-    # the layer counts all cross maps of the model, so it means nothing among chosen sites
-    alignment_layer = find_alignment_layer(model) if sites is None else None
-    info = BlockInfo(watched.labels, tracker.grids, tuple(tracker.gaps), alignment_layer)
+    info = BlockInfo(watched.labels, tracker.grids, tuple(tracker.gaps))
     if watcher.attended:
         options.sites.check(watcher.attended)
         options.editor.check_sites(watcher.attended)
     watched.set_traces(assemble(watcher.runs.runs, options.keep.weights, info))
-
-
-def find_alignment_layer(model: nn.Module) -> int | None:
-    """Which cross-attention layer shows best what the model aligns; None if its config says none.
-
-    Any model can say it, by an attribute `config.alignment_layer`: a number from 0 that counts its
-    cross-attention layers in the order in which they run.
-    """
-    layer = getattr(getattr(model, "config", None), "alignment_layer", None)
-    return layer if isinstance(layer, int) and layer >= 0 else None

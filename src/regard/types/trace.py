@@ -30,10 +30,6 @@ class Gap:
 class Trace:
     """Everything that was captured of one example.
 
-    `default_site` is the map that pictures show first, where the model says which of its maps is
-    the most telling: the cross-attention layer that its config names as `alignment_layer`. It is
-    None if nothing is known.
-
     >>> import torch
     >>> from regard.types import Trace
     >>> trace = Trace.from_weights(torch.eye(3), ["我", "爱", "中国"])
@@ -47,11 +43,8 @@ class Trace:
     streams: Mapping[str, Tokens]
     maps: tuple[AttentionMap, ...]
     gaps: tuple[Gap, ...] = field(default=())
-    default_site: str | None = None
 
     def __post_init__(self) -> None:
-        if self.default_site is not None:
-            self[self.default_site]  # refuses a site that the trace does not have
         for attention_map in self.maps:
             for axis in (attention_map.rows, attention_map.columns, attention_map.produced):
                 if axis is not None:
@@ -141,9 +134,7 @@ class Trace:
             columns = _run_within(attention_map.columns, stream, start, stop)
             if rows and columns:
                 kept.append(attention_map.part(rows, columns))
-        sites = {attention_map.site for attention_map in kept}
-        default_site = self.default_site if self.default_site in sites else None
-        return Trace(self.streams, tuple(kept), self.gaps, default_site)
+        return Trace(self.streams, tuple(kept), self.gaps)
 
     def __repr__(self) -> str:
         streams = ", ".join(f"{name} ({len(tokens)})" for name, tokens in self.streams.items())

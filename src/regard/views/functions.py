@@ -49,12 +49,12 @@ def heatmap(
 ) -> View:
     """Queries x keys of one head of a site; without a head, the mean over heads.
 
-    Without a site it is `trace.default_site`, the layer that the model aligns with if that is
-    known; else the last cross map; else the first map. An aggregate that the caller gives
-    (`aggregates={"rollout": weights}`) is a site too. `unit` is piece, word or sentence; `hide`
-    leaves out the "first" or the "special" tokens and renormalises; `scale` is linear, log or row.
-    `badges` are short texts by (site, head). Of maps with more than `whole` tokens a page holds
-    cells of several tokens, and exactly the `windows` (site, head, rows, columns) that are named.
+    Without a site it is the last cross-attention map, or the first map if there is none. An
+    aggregate that the caller gives (`aggregates={"rollout": weights}`) is a site too. `unit` is
+    piece, word or sentence; `hide` leaves out the "first" or the "special" tokens and renormalises;
+    `scale` is linear, log or row. `badges` are short texts by (site, head). Of maps with more than
+    `whole` tokens a page holds cells of several tokens, and exactly the `windows` (site, head,
+    rows, columns) that are named.
 
     >>> import torch
     >>> from regard.types import Trace
@@ -157,13 +157,7 @@ def _site_at_same_index(first: Trace, second: Trace, site: str) -> str | None:
 
 
 def default_site(trace: Trace) -> str:
-    """The site that pictures show first.
-
-    It is the one that the model aligns with if that is known, else the last cross map, else the
-    first map.
-    """
-    if trace.default_site is not None:
-        return trace.default_site
+    """The site that pictures show first: the last cross-attention map, else the first map."""
     cross = trace.of("cross")
     return cross[-1].site if cross else trace.maps[0].site
 

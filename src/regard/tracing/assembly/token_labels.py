@@ -32,13 +32,11 @@ class BlockInfo:
     """What is known of a watched block beside its records.
 
     `grids` are the rows and columns of a picture's patches, by where its stream began.
-    `alignment_layer` counts the cross-attention maps of a trace: the one that pictures show first.
     """
 
     labels: TokenLabels | None = None
     grids: Mapping[str, Grid] | None = None
     gaps: tuple[Gap, ...] = ()
-    alignment_layer: int | None = None
 
 
 def label_tokens(

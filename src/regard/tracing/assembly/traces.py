@@ -116,8 +116,7 @@ class Assembly:
             for window in range(call.record.windows)
             if (attention_map := self._make_map(number, call, window, tokens)) is not None
         )
-        default_site = find_default_site(maps, self.info.alignment_layer)
-        return Trace(tokens, maps, self.info.gaps, default_site)
+        return Trace(tokens, maps, self.info.gaps)
 
     def _make_map(
         self, number: int, call: StackedCall, window: int, tokens: Mapping[str, Tokens]
@@ -154,14 +153,6 @@ class Assembly:
             else None,
         )
         return add_extras(attention_map, record, part, self.form)
-
-
-def find_default_site(maps: Sequence[AttentionMap], alignment_layer: int | None) -> str | None:
-    """The site of the cross-attention map with this number; None if there is no such map."""
-    cross_sites = [attention_map.site for attention_map in maps if attention_map.kind == "cross"]
-    if alignment_layer is None or alignment_layer >= len(cross_sites):
-        return None
-    return cross_sites[alignment_layer]
 
 
 def _cut_source(

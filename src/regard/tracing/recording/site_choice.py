@@ -13,8 +13,8 @@ SitePatterns = str | Sequence[str] | Mapping[str, int | Sequence[int]] | None
 class SiteChoice:
     """Patterns of sites, each with its chosen heads; None chooses all heads.
 
-    >>> from regard.tracing.recording.site_choice import Choice
-    >>> choice = Choice.of({"*.h.5.*": [3, 1], "*.h.*": 1})
+    >>> from regard.tracing.recording.site_choice import SiteChoice
+    >>> choice = SiteChoice.of({"*.h.5.*": [3, 1], "*.h.*": 1})
     >>> choice.heads("transformer.h.5.attn")
     (3, 1)
     """
