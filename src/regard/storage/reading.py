@@ -20,7 +20,11 @@ WRITE_AGAIN = "copy it again, or write it anew with save_trace"
 
 
 def read_tree(path: Path, *, verify: bool) -> Any:
-    """The tree that was written, with tensors in memory if the file is small, else mapped."""
+    """The tree that was written, with tensors in memory if the file is small, else mapped.
+
+    Checksums of a file above MAX_WHOLE_FILE bytes are compared only if `verify` is True, because
+    that reads the whole file.
+    """
     try:
         with path.open("rb") as file:
             size = file.seek(0, 2)

@@ -1,7 +1,9 @@
-"""Sentences that say what a picture shows and how its numbers were processed, in two languages.
+"""Captions: what a picture shows and how its numbers were processed, in two languages.
 
 A caption is a list of sentences, each a key of the texts with the values to fill in:
 `("caption.head", {"site": "h.2", "head": 3})` becomes "h.2, head 3." or its Chinese.
+`page_sentences` gives all sentences that a page carries along, because a page changes its language
+without Python.
 """
 
 from collections.abc import Iterable

@@ -18,7 +18,8 @@ built and takes such tensors; callers fall back to torch elsewhere:
     >>> (native_matvec(x, weight, None) if supports_matvec(weight) else x @ weight.T).tolist()
     [[11.0, 17.0, 23.0]]
 
-`attention.projection` calls matvec and int8, `models.generation` calls topk, and the native
-decoder of `models.transformer` calls decoder_step. Nothing here knows a model: sizes, strides and
-pointers come in, numbers go out. The C++ sources are in `kernels/cpp/decode`.
+`attention.projection` calls matvec; it and `attention.quantised` call int8; `models.generation`
+calls topk, and the native decoder of `models.transformer` calls decoder_step. Nothing here knows a
+model: sizes, strides and pointers come in, numbers go out. The C++ sources are in
+`kernels/cpp/decode`.
 """

@@ -12,7 +12,7 @@ Generation has two paths with the same results. `begin` chooses between them:
     kv_cache.py          TransformerState: the layers run as modules, each with its cache
     native_decoder.py    NativeDecoderState: no modules, one cache for all layers
     layer_parameters.py  takes the parameters out of the modules for it
-    decoder_step.py      gives them to C++, which computes a whole step
+    native_step.py       gives them to C++, which computes a whole step
 
 The native decoder keeps the keys and values of all layers in one tensor
 `cache[layer, position, row, side, head, dim]`, and a table `cache_rows[row, position]` that says in

@@ -3,7 +3,7 @@
 With one token in each row, calling modules and their checks takes longer than the products. So
 where a decoder is plain (see `layer_parameters.extract_layers`), `Transformer.begin` gives a
 `NativeDecoderState` and each step works on the parameters directly: in one C++ call
-(`decoder_step.NativeStep`) if there are few rows, else layer by layer in torch with the attention
+(`native_step.NativeStep`) if there are few rows, else layer by layer in torch with the attention
 in C++, else all in torch. The results are those of the layers. A decoder that is observed by
 `regard.watch`, by hooks or by torch.compile is run by its layers instead.
 """
@@ -19,7 +19,6 @@ from torch.overrides import has_torch_function
 
 from regard.attention.positions import RotaryTable
 from regard.attention.projection import Projection, projection
-from regard.models.transformer.decoder_step import NativeStep, StepCache
 from regard.models.transformer.heads import LanguageHead
 from regard.models.transformer.kv_cache import (
     GrowingCache,
@@ -36,6 +35,7 @@ from regard.models.transformer.layer_parameters import (
     extract_layers,
 )
 from regard.models.transformer.layers import Stack
+from regard.models.transformer.native_step import NativeStep, StepCache
 
 Rows = Int[Tensor, " row"]
 MaskBias = Float[Tensor, "row 1 new key"]
@@ -90,7 +90,8 @@ class NativeDecoderState:
 
     `cache_rows[r, p]` is the row of the cache in which batch row r finds position p. When beams
     change places, split or end, only this table is reordered: no key and no value is copied.
-    `source_bias` is -inf where the source is padding.
+    `source_bias` is -inf where the source is padding. Without the C++ library the same steps run in
+    torch operations.
     """
 
     parameters: DecoderParameters

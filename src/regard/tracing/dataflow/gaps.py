@@ -1,4 +1,7 @@
-"""Attention that runs but cannot be mapped: one gap per site, with the reason."""
+"""Attention that runs but cannot be mapped: one gap per site, with the reason.
+
+`tracker.OriginTracker` adds them while the model runs.
+"""
 
 import re
 from typing import Any
