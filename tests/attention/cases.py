@@ -71,7 +71,7 @@ class Case:
             return reference.context(module.mechanism, *sides, mask)[:, 0]
         assert isinstance(module, MultiHeadAttention)
         memory = module.project(inputs.key, inputs.value)
-        queries = module._queries(inputs.query, 0)
+        queries = module._project_queries(inputs.query, 0)
         seen = reference.context(module.mechanism, queries, memory.key, memory.value, mask)
         joined = torch.cat([seen[:, head] for head in range(module.heads)], dim=-1)
         return nn.functional.linear(joined, module.w_o.weight.double(), module.w_o.bias.double())

@@ -50,6 +50,6 @@ def test_blocks_of_any_size_give_the_same(block, monkeypatch):
     inputs = [side.requires_grad_() for side in sides()]
     expected = torch.autograd.grad(plain(*inputs).square().sum(), inputs)
     monkeypatch.setattr(additive, "_BLOCK", block)
-    monkeypatch.setattr(additive, "_QUERIES", 4)
+    monkeypatch.setattr(additive, "_BLOCK_QUERIES", 4)
     came = torch.autograd.grad(additive_scores(*inputs).square().sum(), inputs)
     torch.testing.assert_close(came, expected)

@@ -117,7 +117,7 @@ def test_a_block_of_rows_meets_only_the_keys_that_its_window_reaches(monkeypatch
     x, chosen = torch.randn(2, 3, 23, 7), build(mask).eval()
     whole = regard.attend(x, x, x, chosen)
     monkeypatch.setattr(mechanism, "_SCORES", 2 * 3 * 23 * 5)
-    monkeypatch.setattr(mechanism, "_LEAST", 5)
+    monkeypatch.setattr(mechanism, "_LEAST_ROWS", 5)
     met = []
     own = chosen.score.forward
     monkeypatch.setattr(chosen.score, "forward", lambda q, k: met.append(k.shape[2]) or own(q, k))

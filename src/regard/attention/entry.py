@@ -1,4 +1,4 @@
-"""A catalog of mechanisms: entries by name, with formula, paper, cost and a way to build."""
+"""The types of the catalog: an entry per mechanism with formula, paper, cost and constructor."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -13,9 +13,9 @@ Family = Literal["score", "normalizer", "reach", "position", "heads"]
 
 
 class Text(str):
-    """A text in English that carries its Chinese: itself and `en` are English, `zh` is Chinese.
+    """An English string with its Chinese translation as the attribute `zh`.
 
-    A formula of symbols alone needs one argument.
+    A text without words, such as a formula, is the same in both languages and needs one argument.
 
     >>> from regard.attention.entry import Text
     >>> law = Text("padding", "填充")
@@ -26,7 +26,7 @@ class Text(str):
     zh: str
 
     def __new__(cls, en: str, zh: str | None = None) -> "Text":
-        """The English text; without a Chinese one it is the same in both languages."""
+        """The text; without a translation, `zh` is the English text."""
         text = super().__new__(cls, en)
         text.zh = en if zh is None else zh
         return text
@@ -76,7 +76,7 @@ LAWS: Mapping[str, Text] = MappingProxyType(
 
 
 class Sizes(NamedTuple):
-    """What a mechanism is built for: the widths of its queries and keys, and its heads."""
+    """The sizes that a mechanism is built for: widths of queries and keys, number of heads."""
 
     dim: int
     key_dim: int
@@ -85,7 +85,11 @@ class Sizes(NamedTuple):
 
 @dataclass(frozen=True)
 class Entry:
-    """What there is to know of one mechanism."""
+    """One mechanism of the catalog.
+
+    `time` and `memory` are its costs, `make` builds it, and `breaks` names the LAWS that it does
+    not obey, each with the reason.
+    """
 
     name: str
     family: Family
@@ -100,7 +104,7 @@ class Entry:
     breaks: Mapping[str, Text] = field(default_factory=dict)
 
     def build(self, dim: int, *, key_dim: int | None = None, heads: int = 1) -> nn.Module:
-        """The mechanism for queries of width `dim`, to be called with query, key, value and mask.
+        """The mechanism for queries of width `dim`; it is called with query, key, value and mask.
 
         >>> import torch, regard
         >>> additive = regard.catalog["additive"].build(5, key_dim=7)
@@ -116,7 +120,7 @@ class Entry:
 
 
 class Catalog(Mapping[str, Entry]):
-    """The entries by name; an alias finds its entry too, and an unknown name the nearest one.
+    """The entries by name or alias; the error for an unknown name suggests the nearest one.
 
     >>> import regard
     >>> regard.catalog["bahdanau"].name

@@ -1,4 +1,4 @@
-"""The steps of attention on one small example, each as a value that can be read and drawn."""
+"""The intermediate values of attention on one small example, for reading and drawing."""
 
 from dataclasses import dataclass
 
@@ -10,12 +10,12 @@ from regard.attention.mechanism import SCALED_DOT, Mechanism
 from regard.errors import InputError, ShapeError
 from regard.masks import Mask
 
-_LARGEST = 1 << 22  # numbers of query x key x dim
+_LARGEST = 1 << 22  # elements of query x key x dim
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """Every intermediate between queries and context, in the order in which they arise."""
+    """Every intermediate value from scores to context, in the order of the computation."""
 
     similarities: Float[Tensor, "query key"]
     seen: Bool[Tensor, "query key"]
@@ -31,7 +31,7 @@ def explain(
     mechanism: Mechanism = SCALED_DOT,
     mask: Mask | None = None,
 ) -> Explanation:
-    """The three steps of attention, similarity, normalising and weighted sum, laid open.
+    """The three steps of attention as values: similarities, weights and the weighted sum.
 
     The similarities are the scores with the mechanism's bias, before the mask.
 
@@ -55,12 +55,12 @@ def explain(
     inputs = admit(query, key, value)
     rows, terms = range(len(query)), mechanism.terms(mask, None, 0)
     terms.mask.check(1, 1, len(query), len(key))
-    open_terms = type(terms)(bias=terms.bias)
+    unmasked = type(terms)(bias=terms.bias)
     weights = mechanism.weigh(inputs, terms, rows)[0, 0]
     check_finite(weights, inputs)
     weighted = weights[:, :, None] * value[None]
     return Explanation(
-        similarities=mechanism.scores(inputs, open_terms, rows)[0, 0],
+        similarities=mechanism.scores(inputs, unmasked, rows)[0, 0],
         seen=terms.mask.dense(len(query), len(key), device=query.device)[0, 0].expand_as(weights),
         weights=weights,
         weighted_values=weighted,

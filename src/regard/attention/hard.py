@@ -1,4 +1,8 @@
-"""Hard attention: look at one key only; sampled while training, the most likely one otherwise."""
+"""Hard attention: all the weight of a query goes to one key.
+
+The key is sampled from the softmax of the scores while training, and is the one with the highest
+score otherwise.
+"""
 
 from dataclasses import dataclass
 
@@ -12,10 +16,12 @@ from regard.errors import InputError
 Values = Float[Tensor, "batch head key dim"]
 Contexts = Float[Tensor, "batch head query dim"]
 
+_RUN = 64  # keys in a run of `best`
+
 
 @dataclass(frozen=True)
 class Choice:
-    """What hard attention chose for each query.
+    """The key that hard attention chose for each query, with its value and log-probability.
 
     `index` is -1, and `log_probability` zero, where a query sees no key.
     """
@@ -35,8 +41,8 @@ class Hard(Normalizer):
     one_hot = True
 
     def pick(self, scores: Scores, generator: torch.Generator | None = None) -> "Picked":
-        """The key that each query looks at."""
-        if self.training:
+        """The chosen key of each query: sampled while training, otherwise the best."""
+        if self.training:  # Gumbel-max: the argmax of noisy scores is a sample of their softmax
             scores = scores + gumbel_noise(scores, generator)
         return best(scores)
 
@@ -45,26 +51,27 @@ class Hard(Normalizer):
         return self.pick(scores).one_hot(scores)
 
     def mix(self, scores: Scores, value: Values) -> Contexts:
-        """The chosen values themselves, without a product."""
+        """The value of the chosen key, gathered instead of multiplied by one-hot weights."""
         return self.pick(scores).gather(value)
 
     def choose(
         self, scores: Scores, value: Values, generator: torch.Generator | None = None
     ) -> Choice:
-        """The choice with its log-probability, through which the scores can be trained."""
+        """The choice and its log-probability, through which gradients reach the scores."""
         picked = self.pick(scores, generator)
         blind = picked.blind[..., None]
-        log = torch.log_softmax(scores.masked_fill(blind, 0.0), dim=-1)
-        log = log.gather(-1, picked.index[..., None]).masked_fill(blind, 0.0)
+        # a row of -inf alone would make the log-softmax, and its gradient, NaN
+        log_probabilities = torch.log_softmax(scores.masked_fill(blind, 0.0), dim=-1)
+        chosen = log_probabilities.gather(-1, picked.index[..., None]).masked_fill(blind, 0.0)
         index = picked.index.masked_fill(picked.blind, -1)
-        return Choice(picked.gather(value), index, log[..., 0])
+        return Choice(picked.gather(value), index, chosen[..., 0])
 
 
 class StraightThrough(Hard):
-    """Hard attention with the gradient of a soft one: straight-through Gumbel (Jang et al. 2017).
+    """Hard attention with the gradient of soft attention: straight-through Gumbel-softmax.
 
-    While training, the weights are one-hot going forward, and those of
-    softmax((e + noise) / temperature) going backward.
+    While training, the forward pass uses one-hot weights and the backward pass the gradient of
+    softmax((e + noise) / temperature) (Jang et al. 2017, section 2.2).
     """
 
     def __init__(self, temperature: float = 1.0) -> None:
@@ -76,7 +83,7 @@ class StraightThrough(Hard):
         self.temperature = temperature
 
     def forward(self, scores: Scores) -> Weights:
-        """One-hot, but differentiable while training."""
+        """One-hot weights, differentiable while training."""
         if not self.training:
             return super().forward(scores)
         scores = scores + gumbel_noise(scores)
@@ -84,7 +91,7 @@ class StraightThrough(Hard):
         return best(scores).one_hot(scores) + soft - soft.detach()
 
     def mix(self, scores: Scores, value: Values) -> Contexts:
-        """The chosen values; while training as a product, so that the gradient reaches all."""
+        """The chosen values; while training as a product, so that all weights get a gradient."""
         return self(scores) @ value if self.training else super().mix(scores, value)
 
     def extra_repr(self) -> str:
@@ -94,13 +101,14 @@ class StraightThrough(Hard):
 
 def gumbel_noise(scores: Scores, generator: torch.Generator | None = None) -> Scores:
     """Noise that makes the argmax of the noisy scores a sample from their softmax (Gumbel 1954)."""
-    waiting = torch.empty_like(scores).exponential_(generator=generator)
-    return -waiting.clamp_min(torch.finfo(scores.dtype).tiny).log()
+    # minus the logarithm of an exponential variable is Gumbel; the clamp keeps it finite at zero
+    exponential = torch.empty_like(scores).exponential_(generator=generator)
+    return -exponential.clamp_min(torch.finfo(scores.dtype).tiny).log()
 
 
 @dataclass(frozen=True)
 class Picked:
-    """One key for each query, and which queries are blind: they see none."""
+    """The picked key of each query; `blind` is True for queries that see no key."""
 
     index: Int[Tensor, "batch head query"]
     blind: Bool[Tensor, "batch head query"]
@@ -117,10 +125,10 @@ class Picked:
 
 
 def best(scores: Scores) -> Picked:
-    """The key with the highest score of each row, the first of equals.
+    """The key with the highest score in each row; of equal scores the first.
 
-    torch finds a maximum far faster than its place: the place is sought only within the run of
-    keys that holds the maximum.
+    torch computes a maximum much faster than an argmax, so the keys are cut into runs: the maxima
+    of the runs tell which run holds the highest score, and the argmax is taken within that run.
     """
     scores = scores.detach()
     keys = scores.shape[-1]
@@ -131,9 +139,7 @@ def best(scores: Scores) -> Picked:
     if keys % _RUN:
         runs.append(scores[..., keys - keys % _RUN :].amax(dim=-1, keepdim=True))
     highest = torch.cat(runs, dim=-1).max(dim=-1)
+    # the last run may be short; it is then extended to the left, where all scores are lower
     start = (highest.indices * _RUN).clamp_max(keys - _RUN)[..., None]
     run = scores.gather(-1, start + torch.arange(_RUN, device=scores.device))
     return Picked(start[..., 0] + run.argmax(dim=-1), highest.values == -torch.inf)
-
-
-_RUN = 64

@@ -1,4 +1,7 @@
-"""Attention with learned projections: one head or many, self or cross, with a cache as a value."""
+"""Attention layers with learned projections: one or many heads, self- or cross-attention.
+
+The key-value cache of decoding is a value that is passed in and returned; no layer keeps one.
+"""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -23,25 +26,25 @@ Vector = Float[Tensor, " rows"]
 
 @dataclass(frozen=True)
 class KeyValueCache:
-    """The projected keys and values of what was read so far, ready to be attended to."""
+    """The projected keys and values of all positions so far, ready to be attended to."""
 
     key: Float[Tensor, "batch key_head key head_dim"]
     value: Float[Tensor, "batch key_head key head_dim"]
 
     @property
     def length(self) -> int:
-        """How many positions it holds."""
+        """The number of positions in the cache."""
         return self.key.shape[2]
 
     def extended(self, new: "KeyValueCache") -> "KeyValueCache":
-        """This cache followed by the new one; itself unchanged."""
+        """A new cache with the positions of `new` appended; this one is not changed."""
         return KeyValueCache(
             torch.cat([self.key, new.key], dim=2), torch.cat([self.value, new.value], dim=2)
         )
 
 
 class Projected(NamedTuple):
-    """Queries split into heads, and what they look at."""
+    """Projected queries split into heads, and the projected keys and values they attend to."""
 
     query: Heads
     memory: KeyValueCache
@@ -83,14 +86,14 @@ class SingleHeadAttention(nn.Module):
         value: Others | None = None,
         mask: Mask | None = None,
     ) -> Float[Tensor, "*batch query dim"]:
-        """The context of each query; without a value, that of the key."""
+        """The context of each query; without `value`, the key is projected to values too."""
         value = key if value is None else value
         return attend(self.w_q(query), self.w_k(key), self.w_v(value), self.mechanism, mask)
 
     def weights(
         self, query: Float[Tensor, "*batch query query_dim"], key: Others, mask: Mask | None = None
     ) -> Float[Tensor, "*batch query key"]:
-        """How much each query looks at each key."""
+        """The attention weights of each query over the keys."""
         return weights(self.w_q(query), self.w_k(key), self.mechanism, mask)
 
 
@@ -98,8 +101,8 @@ class MultiHeadAttention(nn.Module):
     """Several heads side by side: Concat(head_1, ..., head_h) W_O (Vaswani et al. 2017, 3.2.2).
 
     With fewer `key_heads` than heads it is grouped-query attention (Ainslie et al. 2023), with one
-    multi-query attention (Shazeer 2019). Without a key it is self-attention. `rotary` turns the
-    queries and keys of each head.
+    multi-query attention (Shazeer 2019). Called without a key it is self-attention. `rotary`
+    rotates the queries and keys of each head by their positions.
 
     >>> import torch
     >>> from regard.attention import MultiHeadAttention
@@ -123,11 +126,11 @@ class MultiHeadAttention(nn.Module):
         key_heads = heads if key_heads is None else key_heads
         _check_heads(dim, heads, key_heads)
         key_dim = dim if key_dim is None else key_dim
-        shared = dim // heads * key_heads
+        key_width = dim // heads * key_heads
         self.heads, self.key_heads = heads, key_heads
         self.w_q = nn.Linear(dim, dim, bias=bias)
-        self.w_k = nn.Linear(key_dim, shared, bias=bias)
-        self.w_v = nn.Linear(key_dim, shared, bias=bias)
+        self.w_k = nn.Linear(key_dim, key_width, bias=bias)
+        self.w_v = nn.Linear(key_dim, key_width, bias=bias)
         self.w_o = nn.Linear(dim, dim, bias=bias)
         self.mechanism = Mechanism() if mechanism is None else mechanism
         self.rotary = rotary
@@ -152,11 +155,11 @@ class MultiHeadAttention(nn.Module):
         *,
         offset: int = 0,
     ) -> Sequences:
-        """The new vector of each query; the first of them stands at position `offset`.
+        """The output vector of each query; the first query stands at position `offset`.
 
-        The key may be what was projected before.
+        `key` may also be a cache of projected keys and values, or the result of `project_all`.
         """
-        queries, memory = self._projected(query, key, value, offset)
+        queries, memory = self._project_inputs(query, key, value, offset)
         context = attend(queries, memory.key, memory.value, self.mechanism, mask, offset=offset)
         merged: Tensor = self.w_o(context.transpose(1, 2).flatten(2))
         return merged if query.dim() == 3 else merged[0]
@@ -164,34 +167,36 @@ class MultiHeadAttention(nn.Module):
     def project(
         self, key: Others, value: Others | None = None, *, offset: int = 0
     ) -> KeyValueCache:
-        """Keys and values ready for `read`, the first of them at position `offset`."""
-        keys = _split(self.w_k(key), self.key_heads)
-        values = _split(self.w_v(key if value is None else value), self.key_heads)
+        """The projected keys and values for `read`; the first key stands at position `offset`."""
+        keys = _split_heads(self.w_k(key), self.key_heads)
+        values = _split_heads(self.w_v(key if value is None else value), self.key_heads)
         return KeyValueCache(keys if self.rotary is None else self.rotary(keys, offset), values)
 
     def project_all(self, query: Sequences, *, offset: int = 0) -> Projected:
-        """Queries, keys and values of self-attention; packed, they are one product."""
+        """Queries, keys and values of self-attention, by one matrix product after `pack`."""
         packed = self._side_by_side()
         if packed is None:
-            return Projected(self._queries(query, offset), self.project(query, offset=offset))
-        joined = _split(F.linear(query, *packed), self.heads + 2 * self.key_heads)
-        turned, values = joined.split([self.heads + self.key_heads, self.key_heads], dim=1)
+            queries = self._project_queries(query, offset)
+            return Projected(queries, self.project(query, offset=offset))
+        joined = _split_heads(F.linear(query, *packed), self.heads + 2 * self.key_heads)
+        # queries and keys stay together for the rotation, which values do not take part in
+        rotated, values = joined.split([self.heads + self.key_heads, self.key_heads], dim=1)
         if self.rotary is not None:
-            turned = self.rotary(turned, offset)
-        queries, keys = turned.split([self.heads, self.key_heads], dim=1)
+            rotated = self.rotary(rotated, offset)
+        queries, keys = rotated.split([self.heads, self.key_heads], dim=1)
         return Projected(queries, KeyValueCache(keys, values))
 
     def read(
         self, query: Sequences, memory: KeyValueCache, mask: Mask | None = None, *, offset: int = 0
     ) -> Sequences:
-        """The new vector of each query, from keys and values projected before."""
-        read: Tensor = self(query, memory, mask=mask, offset=offset)
-        return read
+        """The output vector of each query over keys and values that `project` returned."""
+        output: Tensor = self(query, memory, mask=mask, offset=offset)
+        return output
 
     def step(
         self, query: Sequences, past: KeyValueCache | None = None, mask: Mask | None = None
     ) -> tuple[Sequences, KeyValueCache]:
-        """Self-attention of new tokens over the past and themselves, and the past extended."""
+        """Self-attention of new tokens over the cache and themselves, and the extended cache."""
         offset = 0 if past is None else past.length
         queries, new = self.project_all(query, offset=offset)
         memory = new if past is None else past.extended(new)
@@ -199,105 +204,125 @@ class MultiHeadAttention(nn.Module):
         return context, memory
 
     def pack(self) -> None:
-        """Lay W_Q, W_K, W_V side by side in memory, to be one product where no gradient is wanted.
+        """Store W_Q, W_K and W_V in one tensor, so that one product applies all three in inference.
 
-        The parameters stay what they are; moved elsewhere they are three products again.
+        The parameters become views of that tensor and keep their names and values. Once one of them
+        is moved (to another device or dtype, for example), three products are computed again.
         """
         linears = [self.w_q, self.w_k, self.w_v]
-        plain = all(type(e) is nn.Linear and type(e.weight) is nn.Parameter for e in linears)
-        kinds = {(each.weight.shape[1], each.weight.dtype, each.weight.device) for each in linears}
-        if not plain or len(kinds) > 1 or self._side_by_side(asked=True) is not None:
+        # subclasses of Linear and parametrised weights compute something else than x W^T + b
+        plain = all(
+            type(linear) is nn.Linear and type(linear.weight) is nn.Parameter for linear in linears
+        )
+        layouts = {(w.shape[1], w.dtype, w.device) for w in (linear.weight for linear in linears)}
+        if not plain or len(layouts) > 1 or self._side_by_side(with_gradient=True) is not None:
             return
         biased = self.w_q.bias is not None
         with torch.inference_mode(False):  # the parameters may be trained again
             self._packed = (
-                _pack([each.weight for each in linears]),
-                _pack([each.bias for each in linears]) if biased else None,
+                _pack([linear.weight for linear in linears]),
+                _pack([linear.bias for linear in linears]) if biased else None,
             )
 
     def weights(
         self, query: Sequences, key: Others | None = None, mask: Mask | None = None
     ) -> Float[Tensor, "*batch head query key"]:
-        """How much each query looks at each key, for each head."""
+        """The attention weights of each head and query over the keys."""
         memory = self.project(query if key is None else key)
-        seen = weights(self._queries(query, 0), memory.key, self.mechanism, mask)
-        return seen if query.dim() == 3 else seen[0]
+        per_head = weights(self._project_queries(query, 0), memory.key, self.mechanism, mask)
+        return per_head if query.dim() == 3 else per_head[0]
 
     def extra_repr(self) -> str:
-        """The heads."""
+        """The numbers of query and key heads."""
         return f"heads={self.heads}, key_heads={self.key_heads}"
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_packed": None}  # a copy's parameters lie apart
+        return {
+            **self.__dict__,
+            "_packed": None,
+        }  # the parameters of a copy are separate tensors again
 
-    def _side_by_side(self, *, asked: bool = False) -> tuple[Matrix, Vector | None] | None:
-        """W_Q, W_K, W_V as one matrix if they still are, and nobody wants to see them apart."""
+    def _side_by_side(self, *, with_gradient: bool = False) -> tuple[Matrix, Vector | None] | None:
+        """The packed weight and bias of W_Q, W_K, W_V; None if three products must be computed.
+
+        That is the case if the layers were never packed or have been replaced or moved since, if
+        they have forward hooks (which one product would not call), while compiling, and where
+        gradients are recorded unless `with_gradient` is set: they would not reach the parameters.
+        """
         if self._packed is None or torch.compiler.is_compiling():
             return None
-        if torch.is_grad_enabled() and not asked:
+        if torch.is_grad_enabled() and not with_gradient:
             return None
         linears = (self.w_q, self.w_k, self.w_v)
         if any(
-            type(e) is not nn.Linear or e._forward_hooks or e._forward_pre_hooks for e in linears
+            type(linear) is not nn.Linear or linear._forward_hooks or linear._forward_pre_hooks
+            for linear in linears
         ):
             return None
         weight, bias = self._packed
-        if _lie_in(weight, linears, "weight") and (bias is None or _lie_in(bias, linears, "bias")):
+        if _are_views_of(weight, linears, "weight") and (
+            bias is None or _are_views_of(bias, linears, "bias")
+        ):
             return self._packed
         self._packed = None
         return None
 
-    def _projected(
+    def _project_inputs(
         self,
         query: Sequences,
         key: Others | KeyValueCache | Projected | None,
         value: Others | None,
         offset: int,
     ) -> Projected:
+        """Queries, keys and values for `attend`, projecting only what was not projected before."""
         if isinstance(key, Projected):
             return key
         if isinstance(key, KeyValueCache):
-            return Projected(self._queries(query, offset), key)
+            return Projected(self._project_queries(query, offset), key)
         if key is None and value is None:
             return self.project_all(query, offset=offset)
         key = query if key is None else key
-        return Projected(self._queries(query, offset), self.project(key, value))
+        return Projected(self._project_queries(query, offset), self.project(key, value))
 
-    def _queries(self, query: Sequences, offset: int) -> Heads:
-        queries = _split(self.w_q(query), self.heads)
+    def _project_queries(self, query: Sequences, offset: int) -> Heads:
+        """W_Q x split into heads, and rotated if the layer has rotary positions."""
+        queries = _split_heads(self.w_q(query), self.heads)
         if self.rotary is None:
             return queries
-        turned: Tensor = self.rotary(queries, offset)
-        return turned
+        rotated: Tensor = self.rotary(queries, offset)
+        return rotated
 
 
-def _split(
+def _split_heads(
     joined: Float[Tensor, "*batch length dim"], heads: int
 ) -> Float[Tensor, "batch head length head_dim"]:
+    """The last axis cut into heads; a missing batch axis is added."""
     joined = joined if joined.dim() == 3 else joined[None]
     batch, length, _ = joined.shape
     return joined.view(batch, length, heads, -1).transpose(1, 2)
 
 
 def _pack(parts: list[Tensor]) -> Tensor:
-    """The parts one under the other in one tensor, of which they become views."""
+    """The parts concatenated along the first axis; each part becomes a view of the result."""
     packed = torch.cat([part.detach() for part in parts])
-    for part, place in zip(parts, packed.split([len(part) for part in parts]), strict=True):
-        part.data = place
+    for part, view in zip(parts, packed.split([len(part) for part in parts]), strict=True):
+        part.data = view
     return packed
 
 
-def _lie_in(packed: Tensor, linears: tuple[nn.Linear, ...], name: str) -> bool:
-    place = packed.data_ptr()
-    for each in linears:
-        part = getattr(each, name)
-        if part is None or part.data_ptr() != place or part.dtype != packed.dtype:
+def _are_views_of(packed: Tensor, linears: tuple[nn.Linear, ...], name: str) -> bool:
+    """True if the named parameters still lie in `packed`, one after another."""
+    address = packed.data_ptr()
+    for linear in linears:
+        part = getattr(linear, name)
+        if part is None or part.data_ptr() != address or part.dtype != packed.dtype:
             return False
-        place += part.nbytes
+        address += part.nbytes
     return True
 
 
 def _check_heads(dim: int, heads: int, key_heads: int) -> None:
+    """Raise an InputError unless `dim` divides into heads, and heads into groups."""
     if heads < 1 or key_heads < 1:
         raise InputError(f"expected at least one head, got heads={heads}, key_heads={key_heads}")
     if dim < 1 or dim % heads:

@@ -1,4 +1,4 @@
-"""Checks the inputs of attention once and gives them the axes batch, head, length, dim."""
+"""Checks of the inputs and results of attention, and their common axes batch, head, length, dim."""
 
 from typing import NamedTuple, NoReturn
 
@@ -9,11 +9,10 @@ from torch import Tensor
 from regard.errors import InputError, NotFiniteError, ShapeError
 
 Queries = Float[Tensor, "*batch query query_dim"]
-Keys = Float[Tensor, "*shared key key_dim"]  # heads may be fewer than those of the queries
+Keys = Float[Tensor, "*shared key key_dim"]  # may have fewer heads than the queries
 Values = Float[Tensor, "*shared key dim"]
 
-
-_FEW = 64  # keys
+_FEW_KEYS = 64  # below, torch's kernel can hide a NaN of the query: see `check_finite`
 
 
 class Inputs(NamedTuple):
@@ -25,7 +24,10 @@ class Inputs(NamedTuple):
 
 
 def admit(query: Queries, key: Keys, value: Values) -> Inputs:
-    """The inputs with four axes; two are (length dim), three (batch length dim)."""
+    """The inputs with the axes batch, head, length, dim, after checking that they fit.
+
+    Two axes are (length dim), three are (batch length dim).
+    """
     axes = query.dim()
     fits = 2 <= axes <= 4 and key.dim() == value.dim() == axes
     fits = fits and query.dtype == key.dtype == value.dtype and query.is_floating_point()
@@ -37,7 +39,7 @@ def admit(query: Queries, key: Keys, value: Values) -> Inputs:
 
 
 def _refuse(sides: dict[str, Tensor]) -> NoReturn:
-    """Say which input does not fit, and why."""
+    """Raise the error that says which input does not fit, and why."""
     for name, side in sides.items():
         if not 2 <= side.dim() <= 4:
             raise ShapeError(
@@ -56,40 +58,42 @@ def _refuse(sides: dict[str, Tensor]) -> NoReturn:
 
 
 def lower(context: Tensor, axes: int) -> Tensor:
-    """A result with four axes as one that has those of the inputs."""
+    """A result with four axes reduced to `axes` of them, as the inputs had."""
     if axes == 4:
         return context
     return context[:, 0] if axes == 3 else context[0, 0]
 
 
 def check_finite(result: Tensor, inputs: Inputs) -> None:
-    """Raise a NotFiniteError if the result is spoilt by NaN or infinity, and say where it began.
+    """Raise a NotFiniteError that names the cause if the result contains NaN.
 
-    A sum, on CPU only: elsewhere it would make the device wait. With few keys the query is summed
-    too: torch's kernel takes a row of NaN for one that sees nothing if keys fill no vector.
+    The check is one sum, on CPU only, because elsewhere it would make the host wait for the device.
+    With few keys the query is summed too: if the keys do not fill a vector register, torch's kernel
+    takes a row of NaN scores for a row that sees no key, and returns zeros.
     """
     if torch.compiler.is_compiling() or result.device.type != "cpu":
         return
     try:
         total = result.detach().sum()
-        if inputs.key.shape[2] < _FEW:
+        if inputs.key.shape[2] < _FEW_KEYS:
             total = total + inputs.query.detach().sum()
-        spoilt = bool(total.isnan())
+        is_nan = bool(total.isnan())
     except RuntimeError:  # inside torch.func's transforms a tensor has no one value
         return
-    if spoilt:
-        _name_the_spoiler(inputs)
+    if is_nan:
+        _raise_not_finite(inputs)
 
 
-def _name_the_spoiler(inputs: Inputs) -> None:
+def _raise_not_finite(inputs: Inputs) -> NoReturn:
+    """Raise a NotFiniteError with the first input element that is not finite, if there is one."""
     for name, side in inputs._asdict().items():
         bad = ~side.detach().isfinite()
         if bad.any():
-            place = bad.nonzero()[0].tolist()
-            axes = zip(("batch", "head", "position", "dim"), place, strict=True)
+            first = bad.nonzero()[0].tolist()
+            axes = zip(("batch", "head", "position", "dim"), first, strict=True)
             where = ", ".join(f"{axis} {index}" for axis, index in axes)
             raise NotFiniteError(
-                f"{name} should hold finite numbers, got {side[tuple(place)].item()} at {where} "
+                f"{name} should hold finite numbers, got {side[tuple(first)].item()} at {where} "
                 f"({int(bad.sum())} in all); look at what made it"
             )
     raise NotFiniteError(
@@ -99,12 +103,14 @@ def _name_the_spoiler(inputs: Inputs) -> None:
 
 
 def _four_axes(side: Tensor) -> Tensor:
+    """The tensor with axes of size one for a missing batch and head."""
     if side.dim() == 4:
         return side
     return side[:, None] if side.dim() == 3 else side[None, None]
 
 
 def _check_sizes(inputs: Inputs) -> None:
+    """Raise a ShapeError unless batch sizes, numbers of keys and heads fit together."""
     query, key, value = inputs
     sides = {"query": query, "key": key, "value": value}
     if not query.shape[0] == key.shape[0] == value.shape[0]:
@@ -119,4 +125,5 @@ def _check_sizes(inputs: Inputs) -> None:
 
 
 def _shapes(sides: dict[str, Tensor]) -> str:
+    """The shapes by name, for an error message."""
     return ", ".join(f"{name} {tuple(side.shape)}" for name, side in sides.items())

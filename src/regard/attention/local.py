@@ -1,4 +1,4 @@
-"""Local attention whose place is predicted (Luong et al. 2015, section 3.2)."""
+"""Local attention around a position that is predicted from the query (Luong et al. 2015, 3.2)."""
 
 import math
 
@@ -17,11 +17,11 @@ from regard.masks import Mask
 
 
 class PredictiveLocal(Mechanism):
-    """local-p: a window around a predicted centre, and a Gaussian factor after the softmax.
+    """Predictive local attention (local-p): a window around a predicted centre, times a Gaussian.
 
     The centre is p = S sigmoid(v . tanh(W q)) (eq. 9), S the number of keys that the query sees,
     and the weight of key s in p - D .. p + D is softmax(e)_s exp(-(s - p)^2 / 2 sigma^2) with
-    sigma = D / 2 (eq. 10): rows sum to less than one. Padding is expected behind the keys.
+    sigma = D / 2 (eq. 10), so that rows sum to less than one. Padding must come after the keys.
     """
 
     def __init__(
@@ -44,33 +44,35 @@ class PredictiveLocal(Mechanism):
 
     @property
     def row_sum(self) -> RowSum:
-        """At most one: the Gaussian factor makes weights smaller after the softmax."""
+        """At most one, because the Gaussian factor shrinks the weights after the softmax."""
         return "any" if self.normalizer.row_sum == "any" else "at most one"
 
     def centre(
         self, query: Float[Tensor, "batch head query query_dim"], seen: Tensor
     ) -> Float[Tensor, "batch head query 1"]:
-        """The position around which each query looks, among `seen` keys (eq. 9)."""
+        """The predicted centre of each query, `seen` being its number of visible keys (eq. 9)."""
         return seen * torch.sigmoid(torch.tanh(F.linear(query, self.W)) @ self.v)[..., None]
 
     def weigh(self, inputs: Inputs, terms: Terms, rows: range) -> Rows:
-        """The weights of some rows (eq. 10)."""
+        """The weights of the queries `rows` (eq. 10)."""
         scores = self.scores(inputs, terms, rows)
         query, keys = inputs.query[:, :, rows.start : rows.stop], inputs.key.shape[2]
         area = terms.area(rows, keys, query.device)
         seen = terms.mask.cut(area).sum(dim=-1, keepdim=True)
         columns = area.columns
-        place = torch.arange(columns.start, columns.stop, device=query.device, dtype=query.dtype)
-        away = place - self.centre(query, seen.to(query.dtype))
-        weights: Rows = self.normalizer(scores.masked_fill(away.abs() > self.radius, -torch.inf))
-        return weights * torch.exp(away.square() * (-2.0 / self.radius**2))
+        position = torch.arange(columns.start, columns.stop, device=query.device, dtype=query.dtype)
+        distance = position - self.centre(query, seen.to(query.dtype))
+        scores = scores.masked_fill(distance.abs() > self.radius, -torch.inf)
+        weights: Rows = self.normalizer(scores)
+        # 1 / (2 sigma^2) with sigma = D / 2 is 2 / D^2
+        return weights * torch.exp(distance.square() * (-2.0 / self.radius**2))
 
     def mix(self, inputs: Inputs, terms: Terms, rows: range) -> Float[Tensor, "batch head row dim"]:
-        """The context of some rows."""
+        """The context of the queries `rows`."""
         weights = F.dropout(self.weigh(inputs, terms, rows), self.dropout, self.training)
         groups = inputs.query.shape[1] // inputs.value.shape[1]
         return weights @ inputs.value.repeat_interleave(groups, dim=1)
 
     def factors(self, inputs: Inputs) -> None:
-        """None: the Gaussian comes after the softmax."""
+        """None: with a Gaussian after the softmax the fused kernel cannot be used."""
         return

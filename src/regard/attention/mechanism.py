@@ -1,4 +1,7 @@
-"""A mechanism composes score, normalizer, mask and bias; `attend` and `weights` apply it."""
+"""The mechanism, composed of score, normalizer, mask and bias, and the functions that apply it.
+
+`attend` gives contexts, `weights` the attention weights, `choose` the choices of hard attention.
+"""
 
 from dataclasses import replace
 
@@ -21,15 +24,16 @@ from regard.masks import Bias, Mask, everything
 Contexts = Float[Tensor, "*batch query dim"]
 Rows = Float[Tensor, "batch head query key"]
 
-_SCORES = 1 << 21  # how many are held at a time where there is no fused form
-_LEAST = 64  # rows that are worth a step of their own
+_SCORES = 1 << 21  # scores held at a time where the fused kernel cannot be used
+_LEAST_ROWS = 64  # queries in a block under a window, at least: smaller blocks cost overhead
 
 
 class Mechanism(nn.Module):
-    """How a query turns keys and values into a context: normalizer(score(q, K) + bias) V, masked.
+    """An attention mechanism: normalizer(score(q, K) + bias) V over the keys that the mask shows.
 
-    Every piece can be exchanged. The bias may be a module that gives one when called, such as
-    RelativePositions. `dropout` is that of the weights while training (Vaswani et al. 2017, 5.4).
+    Every piece can be exchanged. The bias may be a module that returns a Bias when called, such as
+    RelativePositions. While training, `dropout` is applied to the weights (Vaswani et al. 2017,
+    section 5.4).
 
     >>> import torch
     >>> from regard.attention import DotScore, Mechanism, Sparsemax
@@ -73,36 +77,36 @@ class Mechanism(nn.Module):
     def forward(
         self, query: Queries, key: Keys, value: Values, mask: Mask | None = None
     ) -> Contexts:
-        """The context of each query: `attend` with this mechanism."""
+        """The context of each query, by `attend` with this mechanism."""
         return attend(query, key, value, self, mask)
 
     def terms(self, mask: Mask | None, bias: Bias | None, offset: int) -> Terms:
-        """The mask and bias of a call joined to the mechanism's own."""
+        """The mask and bias of a call combined with the mechanism's own."""
         own = self.bias() if isinstance(self.bias, nn.Module) else self.bias
         if own is not None:
             bias = own if bias is None else own + bias
         return Terms(self.mask if mask is None else self.mask & mask, bias, offset)
 
     def scores(self, inputs: Inputs, terms: Terms, rows: range) -> Rows:
-        """The scores of some rows, with the bias, and minus infinity where a key is not seen."""
-        query, key = inputs.query[:, :, rows.start : rows.stop], _ungrouped(inputs.key, inputs)
+        """The scores of the queries `rows` with the bias, -inf where the mask hides a key."""
+        query, key = inputs.query[:, :, rows.start : rows.stop], _repeat_heads(inputs.key, inputs)
         area = terms.area(rows, key.shape[2], key.device)
-        return terms.applied(self.score(query, key), area)
+        return terms.apply(self.score(query, key), area)
 
     def weigh(self, inputs: Inputs, terms: Terms, rows: range) -> Rows:
-        """The weights of some rows."""
+        """The weights of the queries `rows`."""
         weights: Rows = self.normalizer(self.scores(inputs, terms, rows))
         return weights
 
     def mix(self, inputs: Inputs, terms: Terms, rows: range) -> Float[Tensor, "batch head row dim"]:
-        """The context of some rows."""
-        value = _ungrouped(inputs.value, inputs)
+        """The context of the queries `rows`."""
+        value = _repeat_heads(inputs.value, inputs)
         if self.dropout and self.training:
             return F.dropout(self.weigh(inputs, terms, rows), self.dropout) @ value
         return self.normalizer.mix(self.scores(inputs, terms, rows), value)
 
     def context(self, inputs: Inputs, terms: Terms) -> Float[Tensor, "batch head query dim"]:
-        """The context of all rows, fused where score and normalizer allow it, else in blocks."""
+        """The context of all queries, by the fused kernel if it applies, else in blocks."""
         factors = self.factors(inputs)
         if factors is None:
             return self.in_blocks(inputs, terms)
@@ -111,25 +115,27 @@ class Mechanism(nn.Module):
         return attend_fused(query, key, inputs.value, terms, kernel)
 
     def factors(self, inputs: Inputs) -> Factors | None:
-        """Query, key and scale of a softmax over inner products; None for anything else."""
+        """Query, key and scale if this is a softmax over inner products; None otherwise."""
         if isinstance(self.score, InnerProductScore) and type(self.normalizer) is Softmax:
             return self.score.factors(inputs.query, inputs.key)
         return None
 
     def in_blocks(self, inputs: Inputs, terms: Terms) -> Float[Tensor, "batch head query dim"]:
-        """The context of all rows, some rows at a time, each with the keys that they can reach."""
+        """The context of all queries, a block at a time, with the keys that the block can reach."""
         batch, heads, queries, _ = inputs.query.shape
-        keys, many = inputs.key.shape[2], _SCORES // (batch * heads)
-        if many >= queries * keys or torch.compiler.is_compiling():
+        keys, budget = inputs.key.shape[2], _SCORES // (batch * heads)
+        if budget >= queries * keys or torch.compiler.is_compiling():
             return self.mix(inputs, terms, range(queries))
         band, _ = terms.mask.split()
-        step = max(1, many // keys)
-        if band.left is not None and band.right is not None:  # as many rows as a row sees keys
-            width = max(_LEAST, band.left + 1 + band.right)
-            step = max(step, min(width, many // (2 * width)))
+        step = max(1, budget // keys)
+        if band.left is not None and band.right is not None:
+            # a block of `width` queries reaches about 2 x width keys: half of its scores are used
+            width = max(_LEAST_ROWS, band.left + 1 + band.right)
+            step = max(step, min(width, budget // (2 * width)))
         contexts = []
         for start in range(0, queries, step):
             rows = range(start, min(start + step, queries))
+            # scores need at least one key, even one that the mask hides
             reach = band.reach(terms.area(rows, keys, inputs.query.device)) or range(1)
             near = slice(reach.start, reach.stop)
             part = Inputs(inputs.query, inputs.key[:, :, near], inputs.value[:, :, near])
@@ -137,7 +143,7 @@ class Mechanism(nn.Module):
         return torch.cat(contexts, dim=2)
 
     def extra_repr(self) -> str:
-        """The pieces that are not modules."""
+        """The mask, bias and dropout, which are not modules."""
         bias = f", bias={self.bias}" if isinstance(self.bias, Bias) else ""
         return f"mask={self.mask}{bias}" + (f", dropout={self.dropout}" if self.dropout else "")
 
@@ -158,8 +164,8 @@ def attend(
     """The context of each query: the values mixed by its weights.
 
     Two axes are (length, dim), three (batch, length, dim), four (batch, head, length, dim); the
-    key may have fewer heads than the query, shared by groups. Query i stands at position
-    offset + i. A TorchFunctionMode sees this call whole instead of what happens inside.
+    key may have fewer heads than the query, each shared by a group of query heads. Query i stands
+    at position offset + i. A TorchFunctionMode intercepts this call as one function.
 
     >>> import torch, regard
     >>> value = torch.tensor([[3.0], [6.0], [9.0]])
@@ -179,7 +185,7 @@ def attend(
             offset=offset,
         )
         return context
-    inputs, terms = _admitted(query, key, value, mechanism, mechanism.terms(mask, bias, offset))
+    inputs, terms = _check_call(query, key, value, mechanism, mechanism.terms(mask, bias, offset))
     result = mechanism.context(inputs, terms)
     check_finite(result, inputs)
     return lower(result, query.dim())
@@ -194,14 +200,14 @@ def weights(
     bias: Bias | None = None,
     offset: int = 0,
 ) -> Float[Tensor, "*batch query key"]:
-    """How much each query looks at each key, as a dense tensor: query x key numbers per head.
+    """The attention weights of each query over all keys, as a dense query x key tensor per head.
 
     >>> import torch, regard
     >>> from regard.masks import causal
     >>> regard.weights(torch.zeros(2, 4), torch.zeros(2, 4), mask=causal()).tolist()
     [[1.0, 0.0], [0.5, 0.5]]
     """
-    inputs, terms = _admitted(query, key, key, mechanism, mechanism.terms(mask, bias, offset))
+    inputs, terms = _check_call(query, key, key, mechanism, mechanism.terms(mask, bias, offset))
     result = mechanism.weigh(inputs, terms, range(inputs.query.shape[2]))
     check_finite(result, inputs)
     return lower(result, query.dim())
@@ -217,7 +223,9 @@ def choose(
     generator: torch.Generator | None = None,
     offset: int = 0,
 ) -> Choice:
-    """What hard attention chose, with its log-probability for REINFORCE (Xu et al. 2015, eq. 12).
+    """The choices of hard attention and their log-probabilities for REINFORCE.
+
+    The gradient of the log-probability trains the scores (Xu et al. 2015, eq. 12).
 
     >>> import torch, regard
     >>> from regard.attention import DotScore, Hard, Mechanism
@@ -231,9 +239,9 @@ def choose(
             "choose expected a mechanism with the normalizer Hard or StraightThrough, got "
             f"{type(mechanism.normalizer).__name__}; use attend"
         )
-    inputs, terms = _admitted(query, key, value, mechanism, mechanism.terms(mask, None, offset))
+    inputs, terms = _check_call(query, key, value, mechanism, mechanism.terms(mask, None, offset))
     scores = mechanism.scores(inputs, terms, range(inputs.query.shape[2]))
-    choice = mechanism.normalizer.choose(scores, _ungrouped(inputs.value, inputs), generator)
+    choice = mechanism.normalizer.choose(scores, _repeat_heads(inputs.value, inputs), generator)
     check_finite(choice.log_probability, inputs)
     axes = query.dim()
     return Choice(
@@ -241,9 +249,10 @@ def choose(
     )
 
 
-def _admitted(
+def _check_call(
     query: Tensor, key: Tensor, value: Tensor, mechanism: Mechanism, terms: Terms
 ) -> tuple[Inputs, Terms]:
+    """The inputs with four axes, and the terms, after checking that all of them fit together."""
     inputs = admit(query, key, value)
     mechanism.score.check(query.shape[-1], key.shape[-1])
     batch, heads, queries, _ = inputs.query.shape
@@ -253,7 +262,7 @@ def _admitted(
     return inputs, terms
 
 
-def _ungrouped(side: Tensor, inputs: Inputs) -> Tensor:
-    """Keys or values with a head for each head of the queries."""
+def _repeat_heads(side: Tensor, inputs: Inputs) -> Tensor:
+    """Keys or values repeated so that they have a head for each query head."""
     groups = inputs.query.shape[1] // side.shape[1]
     return side if groups == 1 else side.repeat_interleave(groups, dim=1)

@@ -1,4 +1,4 @@
-"""Ways to turn scores into weights; an unseen key, whose score is -inf, gets exactly zero."""
+"""Normalizers turn scores into weights; a hidden key, whose score is -inf, gets exactly zero."""
 
 from abc import ABC, abstractmethod
 from typing import ClassVar, Literal
@@ -13,12 +13,11 @@ from regard.errors import InputError
 Scores = Float[Tensor, "batch head query key"]
 Weights = Float[Tensor, "batch head query key"]
 
-
 RowSum = Literal["one", "at most one", "any"]
 
 
 class Normalizer(nn.Module, ABC):
-    """Turns the scores of a row into its weights; a row that sees nothing becomes zeros.
+    """Turns the scores of a row into its weights; a row that sees no key becomes zeros.
 
     A subclass declares what its weights obey. The mechanism and the attention layer that contain
     it show the same two attributes, and the tests of the laws and `diagnose` read them.
@@ -36,7 +35,7 @@ class Normalizer(nn.Module, ABC):
     def mix(
         self, scores: Scores, value: Float[Tensor, "batch head key dim"]
     ) -> Float[Tensor, "batch head query dim"]:
-        """The context: the values mixed by the weights."""
+        """The context: the sum of the values, weighted."""
         weights: Weights = self(scores)
         return weights @ value
 
@@ -65,7 +64,7 @@ class TopK(Normalizer):
         return torch.zeros_like(scores).scatter(-1, best.indices, weights)
 
     def extra_repr(self) -> str:
-        """How many keys."""
+        """The number of keys that get weight."""
         return f"k={self.k}"
 
 
@@ -74,7 +73,7 @@ class Sparsemax(Normalizer):
 
     def forward(self, scores: Scores) -> Weights:
         """Keys far below the best get exactly zero."""
-        shifted, empty = _below_best(scores)
+        shifted, empty = _subtract_best(scores)
         return sparsemax(shifted).masked_fill(empty, 0.0).to(scores.dtype)
 
 
@@ -93,7 +92,7 @@ class Entmax(Normalizer):
         """The larger alpha, the fewer keys get weight."""
         if self.alpha == 1.0:
             return softmax(scores)
-        shifted, empty = _below_best(scores)
+        shifted, empty = _subtract_best(scores)
         alpha = torch.tensor(self.alpha, dtype=shifted.dtype, device=scores.device)
         return entmax(shifted, alpha).masked_fill(empty, 0.0).to(scores.dtype)
 
@@ -123,25 +122,25 @@ class AdaptiveEntmax(Normalizer):
                 f"this AdaptiveEntmax has an alpha for each of {len(self.a)} heads, the call has "
                 f"{scores.shape[1]}; build it with heads={scores.shape[1]}"
             )
-        shifted, empty = _below_best(scores)
+        shifted, empty = _subtract_best(scores)
         alpha = self.alpha.to(shifted.dtype)[:, None, None]
         return entmax(shifted, alpha).masked_fill(empty, 0.0).to(scores.dtype)
 
     def extra_repr(self) -> str:
-        """How many heads."""
+        """The number of heads."""
         return f"heads={len(self.a)}"
 
 
 def softmax(scores: Float[Tensor, "*row key"]) -> Float[Tensor, "*row key"]:
-    """The softmax of each row; a row of minus infinities becomes zeros, in both directions."""
+    """The softmax of each row; a row of -inf alone gives zeros, and its gradients are zeros."""
     empty = scores.detach().amax(dim=-1, keepdim=True) == -torch.inf
     return torch.softmax(scores.masked_fill(empty, 0.0), dim=-1).masked_fill(empty, 0.0)
 
 
-def _below_best(
+def _subtract_best(
     scores: Scores,
 ) -> tuple[Scores, Bool[Tensor, "batch head query 1"]]:
-    """The scores, in single precision at least, below the best of their row; the empty rows."""
+    """The scores minus the maximum of their row, in float32 at least, and which rows are empty."""
     scores = scores.float() if scores.element_size() < 4 else scores
     best = scores.detach().amax(dim=-1, keepdim=True)
     empty = best == -torch.inf

@@ -1,4 +1,7 @@
-"""Ways to tell a model the position of each token; the first row of a call is at `offset`."""
+"""Position encodings: absolute ones added to the vectors, rotary and relative ones for scores.
+
+Where a call has an `offset`, its first vector stands at that position.
+"""
 
 import math
 from dataclasses import dataclass
@@ -90,7 +93,7 @@ class Rotary(nn.Module):
         return torch.stack(rotated, dim=axis).flatten(-2)
 
     def table(self, start: int, stop: int, like: Tensor) -> "RotaryTable":
-        """The rotation of positions start .. stop - 1 as factors for whole vectors."""
+        """The cosines and sines of positions start .. stop - 1, repeated to the width of a head."""
         cos, sin = (side[:, None] for side in self._angles(range(start, stop), like))
         if self.pairs == "halves":
             return RotaryTable(torch.cat([cos, cos], -1), torch.cat([-sin, sin], -1), True)
@@ -116,7 +119,7 @@ class Rotary(nn.Module):
 
 @dataclass(frozen=True)
 class RotaryTable:
-    """The rotation of some positions as x cos + x' sin, where x' has each pair's two exchanged.
+    """The rotation of some positions as x cos + x' sin, where x' has each pair swapped.
 
     The native decoder takes `cos` and `sin` in this form; `rotate` is the same in torch.
     """
@@ -128,7 +131,7 @@ class RotaryTable:
     def rotate(
         self, x: Float[Tensor, "row position head dim"]
     ) -> Float[Tensor, "row position head dim"]:
-        """The vectors rotated, heads after positions."""
+        """The vectors rotated by their positions, the head axis after that of positions."""
         if self.halves:
             exchanged = x.roll(x.shape[3] // 2, 3)
         else:
@@ -153,11 +156,12 @@ class RelativePositions(nn.Module):
         nn.init.normal_(self.table, std=1.0 / math.sqrt(buckets))
 
     def forward(self) -> Bias:
-        """The bias as it is now."""
+        """The bias with the current values of the table."""
         return t5_buckets(self.table, both_ways=self.both_ways, far=self.far)
 
 
 def _sinusoids(dim: int, length: int) -> Float[Tensor, "length dim"]:
+    """The table PE(p, i) of sines (even i) and cosines (odd i)."""
     if dim < 1 or length < 1:
         raise InputError(
             f"PositionalEncoding expected dim and max_len above 0, got {dim}, {length}"
@@ -169,10 +173,12 @@ def _sinusoids(dim: int, length: int) -> Float[Tensor, "length dim"]:
 
 
 def _same_kind(one: Tensor, other: Tensor) -> bool:
+    """True if both have the same dtype and device."""
     return one.dtype == other.dtype and one.device == other.device
 
 
 def _check_positions(module: nn.Module, x: Tensor, offset: int, length: int, dim: int) -> None:
+    """Raise an error unless a table of `length` x `dim` has a row for each vector of x."""
     name = type(module).__name__
     if x.shape[-1] != dim:
         raise ShapeError(f"this {name} has width {dim}, got vectors of width {x.shape[-1]}")

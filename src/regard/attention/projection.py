@@ -1,4 +1,8 @@
-"""Products by a matrix without the layer around it: what decoding a token is made of."""
+"""Matrix products of linear layers without the layer's own overhead, for decoding token by token.
+
+`projection(layer)` gives the product of one layer, or of several layers concatenated. The decoder
+calls it with a few rows at each step, where a native kernel is faster than torch's.
+"""
 
 from typing import NamedTuple, Protocol, runtime_checkable
 
@@ -15,22 +19,22 @@ Row = Float[Tensor, "row dim"]
 
 @runtime_checkable
 class Projection(Protocol):
-    """Something that multiplies rows by a matrix; natively, if it says so."""
+    """A product of rows with a fixed matrix, such as Product or QuantisedProduct."""
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """How many numbers of a row come out, and how many go in."""
+        """The widths of an output row and of an input row."""
 
     @property
     def native(self) -> bool:
-        """Whether a native kernel takes it."""
+        """True if a native kernel computes it."""
 
     def __call__(self, x: Row) -> Float[Tensor, "row out"]:
         """The product with each row."""
 
 
 class Product(NamedTuple):
-    """x W^T + b for the rows of x, without gradients; natively while the rows are few.
+    """x W^T + b for the rows of x, without gradients; by a native kernel if there are few rows.
 
     >>> import torch
     >>> from regard.attention.projection import Product
@@ -39,19 +43,19 @@ class Product(NamedTuple):
     """
 
     weight: Float[Tensor, "out dim"]
-    turned: Float[Tensor, "dim out"]
+    transposed: Float[Tensor, "dim out"]
     bias: Float[Tensor, " out"] | None
     native: bool
 
     @staticmethod
     def of(weight: Float[Tensor, "out dim"], bias: Float[Tensor, " out"] | None) -> "Product":
-        """The product by this matrix."""
+        """The product with this matrix and bias."""
         weight, bias = weight.detach(), None if bias is None else bias.detach()
         return Product(weight, weight.t(), bias, supports_matvec(weight))
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """How many numbers of a row come out, and how many go in."""
+        """The widths of an output row and of an input row."""
         return self.weight.shape[0], self.weight.shape[1]
 
     def __call__(self, x: Row) -> Float[Tensor, "row out"]:
@@ -59,12 +63,12 @@ class Product(NamedTuple):
         if self.native and x.shape[0] <= MAX_MATVEC_ROWS:
             return native_matvec(x, self.weight, self.bias)
         if self.bias is None:
-            return torch.mm(x, self.turned)
-        return torch.addmm(self.bias, x, self.turned)
+            return torch.mm(x, self.transposed)
+        return torch.addmm(self.bias, x, self.transposed)
 
 
 class QuantisedProduct(NamedTuple):
-    """x (scale W)^T + b for the rows of x, W in eight bits."""
+    """x (scale W)^T + b for the rows of x, with W stored in int8."""
 
     weight: Int8[Tensor, "out dim"]
     scale: Float[Tensor, " out"]
@@ -73,7 +77,7 @@ class QuantisedProduct(NamedTuple):
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """How many numbers of a row come out, and how many go in."""
+        """The widths of an output row and of an input row."""
         return self.weight.shape[0], self.weight.shape[1]
 
     def __call__(self, x: Row) -> Float[Tensor, "row out"]:
@@ -84,17 +88,17 @@ class QuantisedProduct(NamedTuple):
 
 
 def projection(*layers: nn.Linear | QuantisedLinear) -> Projection | None:
-    """The product of a layer, or of several one under the other; None if they are not alike."""
+    """The product of one layer, or of several quantised layers as one matrix; None otherwise."""
     first = layers[0]
-    if all(type(each) is QuantisedLinear for each in layers):
-        return _beside(layers)  # type: ignore[arg-type]
+    if all(type(layer) is QuantisedLinear for layer in layers):
+        return _quantised_product(layers)  # type: ignore[arg-type]
     if len(layers) == 1 and type(first) is nn.Linear:
         return Product.of(first.weight, first.bias)
     return None
 
 
-def _beside(layers: tuple[QuantisedLinear, ...]) -> QuantisedProduct:
-    """The layers as one matrix, laid together once and kept with the first of them."""
+def _quantised_product(layers: tuple[QuantisedLinear, ...]) -> QuantisedProduct:
+    """The layers as one matrix; several are concatenated once, and the first layer caches it."""
     first = layers[0]
     if len(layers) == 1:
         weight, scale, bias = first.values, first.scale, first.bias

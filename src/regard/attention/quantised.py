@@ -1,4 +1,4 @@
-"""A linear layer whose matrix is kept in eight bits: a quarter of the memory and of its traffic."""
+"""A linear layer with its matrix in int8: a quarter of float32's memory and memory traffic."""
 
 from collections.abc import Sequence
 
@@ -10,16 +10,16 @@ from regard.kernels.decode.int8 import native_int8_matvec, supports_int8_matvec
 
 __all__ = ["QuantisedLinear"]
 
-_MOST = 127
+_LARGEST = 127  # of int8, used symmetrically: -128 is never stored
 
 Parts = tuple[Int8[Tensor, "out dim"], Float[Tensor, " out"], Float[Tensor, " out"] | None]
 
 
 class QuantisedLinear(nn.Module):
-    """x W^T + b, each row of W in eight bits with a scale of its own (Dettmers et al. 2022, 2).
+    """x W^T + b, each row of W in int8 with a scale of its own (Dettmers et al. 2022, section 2).
 
-    For reading and writing, not for training: there are no parameters. On a CPU the vectors that
-    come in are rounded to eight bits too, each by its largest number; elsewhere only W is.
+    For inference only: it has buffers and no parameters. On a CPU with the native kernel the input
+    vectors are rounded to int8 too, each scaled by its largest number; elsewhere only W is.
 
     >>> import torch
     >>> from regard.attention import QuantisedLinear
@@ -37,11 +37,12 @@ class QuantisedLinear(nn.Module):
         self.register_buffer("values", torch.zeros(outs, dim, dtype=torch.int8))
         self.register_buffer("scale", torch.ones(outs))
         self.register_buffer("bias", torch.zeros(outs) if bias else None)
-        self._together: tuple[tuple[object, ...], Parts] | None = None
+        # the result of `beside`, with the tensors that it was made from
+        self._joined_cache: tuple[tuple[object, ...], Parts] | None = None
 
     @staticmethod
     def of(linear: nn.Linear) -> "QuantisedLinear":
-        """The layer that is nearest to this one."""
+        """The linear layer quantised, each weight rounded to the nearest int8 step of its row."""
         outs, dim = linear.weight.shape
         layer = QuantisedLinear(dim, outs, bias=linear.bias is not None).to(linear.weight)
         layer.quantise(linear.weight.detach())
@@ -51,13 +52,13 @@ class QuantisedLinear(nn.Module):
 
     @property
     def weight(self) -> Float[Tensor, "out dim"]:
-        """The matrix as it is multiplied by."""
+        """The matrix in floating point, as it is used in products."""
         return self.values.to(self.scale.dtype) * self.scale[:, None]
 
     def quantise(self, weight: Float[Tensor, "out dim"]) -> None:
-        """Keep this matrix, each row as whole numbers up to 127 times its scale."""
-        scale = weight.abs().amax(dim=1) / _MOST
-        safe = scale.masked_fill(scale == 0, 1)
+        """Store this matrix: each row as integers from -127 to 127 times the scale of the row."""
+        scale = weight.abs().amax(dim=1) / _LARGEST
+        safe = scale.masked_fill(scale == 0, 1)  # a row of zeros
         self.values.copy_((weight / safe[:, None]).round())
         self.scale.copy_(scale)
 
@@ -72,20 +73,23 @@ class QuantisedLinear(nn.Module):
         return nn.functional.linear(x, self.weight.to(x.dtype), bias)
 
     def beside(self, others: Sequence["QuantisedLinear"]) -> Parts:
-        """The matrices one under the other, their scales and biases; laid together once."""
+        """The matrices, scales and biases of this layer and the others, each concatenated.
+
+        The result is cached until the values of one of the layers change.
+        """
         layers = (self, *others)
-        known = tuple((each.values.data_ptr(), each.values._version) for each in layers)
-        if self._together is None or self._together[0] != known:
-            biases = [each.bias for each in layers if each.bias is not None]
+        versions = tuple((layer.values.data_ptr(), layer.values._version) for layer in layers)
+        if self._joined_cache is None or self._joined_cache[0] != versions:
+            biases = [layer.bias for layer in layers if layer.bias is not None]
             parts = (
-                torch.cat([each.values for each in layers]),
-                torch.cat([each.scale for each in layers]),
+                torch.cat([layer.values for layer in layers]),
+                torch.cat([layer.scale for layer in layers]),
                 torch.cat(biases) if biases else None,
             )
-            self._together = known, parts
-        return self._together[1]
+            self._joined_cache = versions, parts
+        return self._joined_cache[1]
 
     def extra_repr(self) -> str:
-        """The sizes."""
+        """The widths, and whether there is a bias."""
         outs, dim = self.values.shape
         return f"{dim}, {outs}, bias={self.bias is not None}"

@@ -1,4 +1,4 @@
-"""Ways to say how well a query matches a key; each returns raw scores, never weights."""
+"""Scores: how well a query matches a key, before normalising."""
 
 import math
 from abc import ABC, abstractmethod
@@ -20,7 +20,7 @@ Factors = tuple[
 
 
 class Score(nn.Module, ABC):
-    """How well each query matches each key."""
+    """A function of queries and keys that says how well each pair matches."""
 
     @abstractmethod
     def forward(self, query: Query, key: Key) -> Scores:
@@ -52,7 +52,7 @@ class DotScore(InnerProductScore):
     """Score by the inner product, q . k (Luong et al. 2015, eq. 8, dot)."""
 
     def factors(self, query: Query, key: Key) -> Factors:
-        """Query and key as they are."""
+        """Query and key as they are, and a scale of one."""
         return query, key, 1.0
 
 
@@ -60,7 +60,7 @@ class ScaledDotScore(InnerProductScore):
     """Score by q . k / sqrt(d), d the width of one head (Vaswani et al. 2017, eq. 1)."""
 
     def factors(self, query: Query, key: Key) -> Factors:
-        """Query and key as they are, scaled by the root of their width."""
+        """Query and key as they are, and one over the root of their width."""
         return query, key, 1.0 / math.sqrt(query.shape[-1])
 
 
@@ -78,7 +78,7 @@ class CosineScore(InnerProductScore):
         self.temperature = temperature
 
     def factors(self, query: Query, key: Key) -> Factors:
-        """Query and key of length one."""
+        """Query and key divided by their norms, and one over the temperature."""
         return F.normalize(query, dim=-1), F.normalize(key, dim=-1), 1.0 / self.temperature
 
     def extra_repr(self) -> str:
@@ -95,11 +95,11 @@ class GeneralScore(InnerProductScore):
         nn.init.xavier_uniform_(self.W)
 
     def factors(self, query: Query, key: Key) -> Factors:
-        """The query taken to the space of the keys."""
+        """The query multiplied by W, so that it has the width of the keys."""
         return query @ self.W, key, 1.0
 
     def check(self, query_dim: int, key_dim: int) -> None:
-        """The widths are those of W."""
+        """Raise a ShapeError unless the widths are those of W."""
         _check_widths(self, (query_dim, key_dim), (self.W.shape[0], self.W.shape[1]))
 
     def extra_repr(self) -> str:
@@ -110,8 +110,8 @@ class GeneralScore(InnerProductScore):
 class AdditiveScore(Score):
     """Score by a one-layer network, v . tanh(W q + U k) (Bahdanau et al. 2015, appendix A.1.2).
 
-    Unlike the dot product it lets query and key differ in width. The tensor query x key x hidden
-    is never held.
+    Unlike the dot product it lets query and key differ in width. The hidden layer of all pairs, a
+    tensor of query x key x hidden, is never held in memory.
     """
 
     def __init__(self, query_dim: int, key_dim: int, hidden: int | None = None) -> None:
@@ -125,11 +125,11 @@ class AdditiveScore(Score):
         nn.init.normal_(self.v, std=1.0 / math.sqrt(hidden))
 
     def forward(self, query: Query, key: Key) -> Scores:
-        """The network's answer for every pair."""
+        """The output of the network for every pair."""
         return additive_scores(F.linear(query, self.W), F.linear(key, self.U), self.v)
 
     def check(self, query_dim: int, key_dim: int) -> None:
-        """The widths are those of W and U."""
+        """Raise a ShapeError unless the widths are those of W and U."""
         _check_widths(self, (query_dim, key_dim), (self.W.shape[1], self.U.shape[1]))
 
     def extra_repr(self) -> str:
@@ -138,9 +138,10 @@ class AdditiveScore(Score):
         return f"query_dim={query_dim}, key_dim={self.U.shape[1]}, hidden={hidden}"
 
 
-def _check_widths(score: Score, came: tuple[int, int], expected: tuple[int, int]) -> None:
-    if came != expected:
+def _check_widths(score: Score, actual: tuple[int, int], expected: tuple[int, int]) -> None:
+    """Raise a ShapeError unless queries and keys have the expected widths."""
+    if actual != expected:
         raise ShapeError(
             f"this {type(score).__name__} expected queries of width {expected[0]} and keys of "
-            f"width {expected[1]}, got {came[0]} and {came[1]}"
+            f"width {expected[1]}, got {actual[0]} and {actual[1]}"
         )

@@ -1,4 +1,4 @@
-"""torch's fused kernel on blocks of queries, each with the run of keys that its window reaches."""
+"""torch's fused kernel on blocks of queries, each with only the keys that its window reaches."""
 
 from dataclasses import dataclass
 
@@ -17,7 +17,7 @@ Context = Float[Tensor, "batch head query dim"]
 
 @dataclass(frozen=True)
 class Kernel:
-    """torch's kernel, with what stays the same over a call."""
+    """torch's fused attention kernel with the scale and dropout of one call of `attend`."""
 
     scale: float
     dropout: float = 0.0
@@ -31,7 +31,7 @@ class Kernel:
         *,
         is_causal: bool = False,
     ) -> Context:
-        """The context; heads of keys that are fewer than those of queries are shared by groups."""
+        """The context of each query; groups of query heads share a key head if there are fewer."""
         return F.scaled_dot_product_attention(
             query,
             key,
@@ -44,12 +44,12 @@ class Kernel:
         )
 
 
-def slices(
+def attend_slices(
     query: Query, key: Key, value: Value, terms: Terms, kernel: Kernel, rows: range
 ) -> list[Tensor]:
-    """The contexts of blocks of queries: from rows.start to rows.stop, rows.step at a time.
+    """The contexts of the queries from rows.start to rows.stop, a block of rows.step at a time.
 
-    A mask is made dense for one block only.
+    The dense mask is made for one block at a time, and only for the keys within its reach.
     """
     band, _ = terms.mask.split()
     contexts = []
@@ -58,7 +58,7 @@ def slices(
         reach = band.reach(terms.area(block, key.shape[2], query.device))
         area = Area(block, reach, terms.offset, query.device)
         part = query[:, :, block.start : block.stop]
-        if not reach:
+        if not reach:  # a query that sees no key has a context of zeros
             contexts.append(part.new_zeros(*part.shape[:3], value.shape[-1]))
             continue
         near = slice(reach.start, reach.stop)

@@ -1,4 +1,7 @@
-"""How a watcher sees `attend`: the call itself, whatever the mechanism does inside."""
+"""The tap of `attend`: describes a call to those who watch a model.
+
+Watching sees `attend` as one call, whatever its mechanism computes inside.
+"""
 
 from torch import Tensor
 
@@ -20,11 +23,16 @@ def describe_attend(
     bias: Bias | None = None,
     offset: int = 0,
 ) -> Tapped | None:
-    """Softmax over inner products by its factors, any other mechanism by the weights it used."""
+    """The call as queries, keys and values with their scoring, or with the weights themselves.
+
+    Softmax over inner products is described by its factors, from which the observing kernels
+    compute the weights. For any other mechanism the weights are computed here. None if the inputs
+    are invalid.
+    """
     try:
         inputs = admit(query, key, value)
     except InputError:
-        return None  # the call itself will say what is wrong
+        return None  # the call itself will raise the same error
     terms, axes = mechanism.terms(mask, bias, offset), query.dim()
     dropout = mechanism.dropout if mechanism.training else 0.0
     factors = mechanism.factors(inputs)

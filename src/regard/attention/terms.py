@@ -1,4 +1,4 @@
-"""What a call does to the scores besides scoring: its mask, its bias, where its queries stand."""
+"""The mask, bias and positions of one attention call, and how they change its scores."""
 
 from dataclasses import dataclass, field
 
@@ -11,7 +11,10 @@ from regard.masks import Area, Bias, Mask, everything
 
 @dataclass(frozen=True)
 class Terms:
-    """The mask and bias of a call, and the positions of its first query and first key."""
+    """The mask and bias of a call, and the positions of its first query and first key.
+
+    The first query stands at position `offset`, the first key at position `first`.
+    """
 
     mask: Mask = field(default_factory=everything)
     bias: Bias | None = None
@@ -19,13 +22,13 @@ class Terms:
     first: int = 0
 
     def area(self, rows: range, keys: int, device: torch.device) -> Area:
-        """Some rows of the call and all of its keys."""
+        """The area of the queries `rows` and all keys of the call."""
         return Area(rows, range(self.first, self.first + keys), self.offset, device)
 
-    def applied(
+    def apply(
         self, scores: Float[Tensor, "batch head query key"], area: Area
     ) -> Float[Tensor, "batch head query key"]:
-        """The scores with the bias added, and minus infinity where a key is not seen."""
+        """The scores with the bias added, and minus infinity where the mask hides a key."""
         if self.bias is not None:
             scores = scores + self.bias.cut(area).to(scores.dtype)
         band, rest = self.mask.split()
@@ -36,7 +39,10 @@ class Terms:
     def dense(
         self, area: Area, dtype: torch.dtype
     ) -> Bool[Tensor, "batch head query key"] | Float[Tensor, "batch head query key"] | None:
-        """The same as one tensor for a fused kernel: boolean, or numbers where there is a bias."""
+        """Mask and bias as one tensor for a fused kernel; None if all keys are seen without bias.
+
+        It is boolean, True where a key is seen, unless there is a bias to add.
+        """
         band, rest = self.mask.split()
         seen = None if rest is None and band.covers(area) else self.mask.cut(area)
         if self.bias is None:

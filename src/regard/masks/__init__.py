@@ -1,9 +1,23 @@
-"""Which keys a query may see (Mask), and what is added to its scores (Bias), as small values.
+"""Masks (which keys a query may see) and biases (what is added to its scores), as descriptions.
 
-Query i of a call stands at position offset + i, key j at position j. A mask or bias is a
-description: kernels read it to skip work, `dense` makes it a tensor, `state` and `restore` carry
-it to disk and back. Dense forms have the axes batch, head, query, key, of size one where they
-do not vary.
+Query i of a call stands at position offset + i, key j at position j. A mask or bias describes a
+rule and holds no query x key tensor, unless it is made from one. Kernels read the description to
+skip keys, `dense` makes it a tensor, `cut` makes the tensor for an `Area` only (some queries and
+keys of a call), and `state` and `restore` write it to plain data and back. Dense forms have the
+axes batch, head, query, key, of size one where they do not vary.
+
+A causal window, and what a kernel reads from it: the window that limits the keys, and no rest that
+would need a dense mask.
+
+>>> from regard.masks import Area, causal, window
+>>> mask = causal() & window(2, 2)
+>>> mask.split()
+(window(2, 0), None)
+>>> mask.split()[0].reach(Area(range(5, 7), range(0, 100)))
+range(3, 7)
+
+`value` holds what masks and biases share, `mask` and `bias` hold the kinds and the functions that
+make them.
 """
 
 from regard.masks.bias import Bias, alibi, t5_buckets, tensor_bias

@@ -15,7 +15,7 @@ Added = Float[Tensor, "batch head query key"]
 
 
 class Bias(Value, ABC):
-    """What is added to the scores; two biases are joined by `+`.
+    """Numbers that are added to the scores; `+` adds two biases.
 
     >>> from regard.masks import alibi
     >>> alibi(heads=2).dense(2, 2)[0, 0].tolist()
@@ -24,7 +24,7 @@ class Bias(Value, ABC):
 
     @abstractmethod
     def cut(self, area: Area) -> Added:
-        """What is added to the scores of the area."""
+        """The bias of an area as a tensor."""
 
     def dense(
         self, queries: int, keys: int, *, offset: int = 0, device: torch.device | None = None
@@ -43,12 +43,12 @@ class Alibi(Bias):
     slopes: tuple[float, ...]
 
     def cut(self, area: Area) -> Added:
-        """Linear in the distance."""
+        """Minus the slope of each head times the distance of each pair."""
         slopes = torch.tensor(self.slopes, device=area.device)
         return -slopes[None, :, None, None] * area.ahead().abs()
 
     def check(self, batch: int, heads: int, queries: int, keys: int) -> None:
-        """One slope for each head."""
+        """Raise a ShapeError unless there is one slope for each head, or one for all."""
         fit_broadcast(
             "ALiBi", torch.Size((1, len(self.slopes), 1, 1)), (batch, heads, queries, keys)
         )
@@ -65,19 +65,19 @@ class Alibi(Bias):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class T5Buckets(Bias):
-    """Head h adds table[bucket, h], the bucket being that of the distance (Raffel et al. 2020)."""
+    """Head h adds table[b, h], b being the bucket of the relative position (Raffel et al. 2020)."""
 
     table: Float[Tensor, "bucket head"]
     both_ways: bool
     far: int
 
     def cut(self, area: Area) -> Added:
-        """The table's row for each pair."""
+        """The table's entry for each head and pair."""
         bucket = _bucket(area.ahead(), len(self.table), self.both_ways, self.far)
         return self.table.to(device=area.device)[bucket].permute(2, 0, 1)[None]
 
     def check(self, batch: int, heads: int, queries: int, keys: int) -> None:
-        """One column for each head."""
+        """Raise a ShapeError unless the table has one column for each head, or one for all."""
         sizes = torch.Size((1, self.table.shape[1], 1, 1))
         fit_broadcast("the bucket table", sizes, (batch, heads, queries, keys))
 
@@ -93,20 +93,20 @@ class T5Buckets(Bias):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TensorBias(Bias):
-    """The numbers themselves."""
+    """The numbers of a tensor."""
 
     added: Added
 
     def cut(self, area: Area) -> Added:
-        """The area of the tensor."""
+        """The tensor restricted to the area."""
         return area.of(self.added)
 
     def check(self, batch: int, heads: int, queries: int, keys: int) -> None:
-        """Each axis is of size one or that of the call."""
+        """Raise a ShapeError unless each axis has size one or the size of the call."""
         fit_broadcast("the bias", self.added.shape, (batch, heads, queries, keys))
 
     def within(self, part: Part) -> "TensorBias":
-        """The part of the tensor."""
+        """The tensor restricted to the part."""
         return TensorBias(part.of(self.added))
 
     def __repr__(self) -> str:
@@ -115,12 +115,12 @@ class TensorBias(Bias):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SumOf(Bias):
-    """All parts added."""
+    """The sum of several biases."""
 
     parts: tuple[Bias, ...]
 
     def cut(self, area: Area) -> Added:
-        """The sum of the parts."""
+        """The sum of the biases of the area."""
         added = self.parts[0].cut(area)
         for part in self.parts[1:]:
             added = added + part.cut(area)
@@ -131,10 +131,11 @@ class SumOf(Bias):
 
 
 def alibi(heads: int) -> Bias:
-    """Attention with linear biases (Press et al. 2022): the slopes of section 3.
+    """Attention with linear biases, ALiBi, with the slopes of Press et al. 2022, section 3.
 
-    They are a geometric sequence from 2^(-8/heads); for a number of heads that is no power of
-    two, every second slope of the next power is taken to fill up.
+    The slopes are a geometric sequence that starts at 2^(-8/heads) with that same ratio. If the
+    number of heads is not a power of two, the slopes of the power of two below it are completed by
+    every second slope of the power above it.
     """
     if heads < 1:
         raise InputError(f"alibi expected at least one head, got {heads}")
@@ -149,9 +150,9 @@ def t5_buckets(
 ) -> Bias:
     """The relative bias of T5 (Raffel et al. 2020, section 2.1).
 
-    Near distances have a bucket each, farther ones share buckets that grow with the logarithm,
-    and beyond `far` all are one. `both_ways` gives the future half of the buckets; without it
-    the future is all distance zero, for causal attention.
+    Short distances have a bucket each, longer ones share buckets of logarithmically growing size,
+    and all distances from `far` on share the last bucket. `both_ways` gives half of the buckets to
+    keys ahead of the query; without it such keys count as distance zero, for causal attention.
     """
     if table.dim() != 2 or table.shape[0] < 4:
         raise ShapeError(
@@ -161,7 +162,10 @@ def t5_buckets(
 
 
 def tensor_bias(added: Float[Tensor, "..."]) -> Bias:
-    """The numbers to add; axes (query key), (batch query key) or with head second."""
+    """A bias with these numbers.
+
+    The axes are (query key), (batch query key) or (batch head query key).
+    """
     if not added.is_floating_point():
         raise ShapeError(
             f"tensor_bias(...) expected floating-point numbers, got {added.dtype}; "
@@ -173,13 +177,14 @@ def tensor_bias(added: Float[Tensor, "..."]) -> Bias:
 def _bucket(
     ahead: Int[Tensor, "query key"], buckets: int, both_ways: bool, far: int
 ) -> Int[Tensor, "query key"]:
+    """The bucket of each pair, from how far its key lies ahead of its query."""
     start = torch.zeros_like(ahead)
     if both_ways:
         buckets //= 2
         start, distance = buckets * (ahead > 0), ahead.abs()
     else:
         distance = (-ahead).clamp_min(0)
-    exact = buckets // 2
+    exact = buckets // 2  # distances below have a bucket each
     growth = torch.log(distance.clamp_min(1) / exact) / math.log(far / exact)
     shared = exact + (growth * (buckets - exact)).to(torch.long)
     return start + torch.where(distance < exact, distance, shared.clamp_max(buckets - 1))

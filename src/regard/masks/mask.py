@@ -1,4 +1,4 @@
-"""Masks: which keys a query may see; boolean, without parameters, joined by `&`, `|` and `~`."""
+"""Masks: which keys a query may see. They have no parameters and combine with `&`, `|` and `~`."""
 
 import math
 from abc import ABC, abstractmethod
@@ -16,7 +16,7 @@ Seen = Bool[Tensor, "batch head query key"]
 
 
 class Mask(Value, ABC):
-    """Which keys a query may see; joined by `&`, `|` and `~`.
+    """Which keys a query may see; masks combine with `&`, `|` and `~`.
 
     >>> from regard.masks import causal, window
     >>> band = causal() & window(1, 1)
@@ -28,10 +28,13 @@ class Mask(Value, ABC):
 
     @abstractmethod
     def cut(self, area: Area) -> Seen:
-        """True where a query of the area sees a key of it."""
+        """The mask of an area as a tensor, True where a query sees a key."""
 
     def split(self) -> tuple["Window", "Mask | None"]:
-        """A window and the rest such that `window & rest` is this mask; None is no rest."""
+        """A window and a rest whose conjunction is this mask; the rest is None if there is none.
+
+        Kernels skip the keys outside the window and make only the rest dense.
+        """
         return UNLIMITED, self
 
     def dense(
@@ -57,15 +60,15 @@ class Everything(Mask):
     """Every query sees every key."""
 
     def cut(self, area: Area) -> Seen:
-        """All True."""
+        """True for every query and key."""
         return UNLIMITED.cut(area)
 
     def split(self) -> tuple["Window", Mask | None]:
-        """No limit and no rest."""
+        """A window without limits, and no rest."""
         return UNLIMITED, None
 
     def check(self, batch: int, heads: int, queries: int, keys: int) -> None:
-        """Everything fits any call."""
+        """Accept any call."""
 
     def __repr__(self) -> str:
         return "everything()"
@@ -79,7 +82,7 @@ class Window(Mask):
     right: int | None
 
     def cut(self, area: Area) -> Seen:
-        """True on a band along the diagonal."""
+        """True in a band along the diagonal."""
         ahead = area.ahead()
         seen = torch.ones_like(ahead, dtype=torch.bool)
         if self.left is not None:
@@ -93,10 +96,10 @@ class Window(Mask):
         return self, None
 
     def check(self, batch: int, heads: int, queries: int, keys: int) -> None:
-        """A window fits any call."""
+        """Accept any call."""
 
     def reach(self, area: Area) -> range:
-        """Those columns of the area that one of its rows can see, as one run."""
+        """The range of columns of the area that at least one of its rows can see."""
         first, stop = area.columns.start, area.columns.stop
         if self.left is not None:
             first = max(first, area.offset + area.rows.start - self.left)
@@ -105,7 +108,8 @@ class Window(Mask):
         return range(first, max(first, stop))
 
     def covers(self, area: Area) -> bool:
-        """Whether each row of the area sees each column of it."""
+        """True if every row of the area sees every column of it."""
+        # the last row looks back least far, the first row looks ahead least far
         oldest, newest = area.offset + area.rows.start, area.offset + area.rows.stop - 1
         back = self.left is None or newest - self.left <= area.columns.start
         return back and (self.right is None or oldest + self.right >= area.columns.stop - 1)
@@ -127,16 +131,16 @@ class Lengths(Mask):
     sizes: Int[Tensor, " batch"]
 
     def cut(self, area: Area) -> Seen:
-        """True before each example's end."""
+        """True for keys before the end of each example."""
         column = torch.arange(area.columns.start, area.columns.stop, device=area.device)
         return (column < self.sizes.to(device=area.device)[:, None])[:, None, None, :]
 
     def check(self, batch: int, heads: int, queries: int, keys: int) -> None:
-        """One length for each example."""
+        """Raise a ShapeError unless there is one length for each example."""
         fit("lengths", self.sizes.shape, "batch", (batch,))
 
     def within(self, part: Part) -> "Lengths":
-        """The length of the example, counted from the part's first column."""
+        """The length of the part's example, counted from the part's first column."""
         sizes = self.sizes[part.example : part.example + 1]
         return Lengths(sizes - part.columns.start)
 
@@ -151,15 +155,15 @@ class Padding(Mask):
     real: Bool[Tensor, "batch key"]
 
     def cut(self, area: Area) -> Seen:
-        """The real keys of each example."""
+        """True for the keys of each example that are not padding."""
         return area.of(self.real[:, None, None, :])
 
     def check(self, batch: int, heads: int, queries: int, keys: int) -> None:
-        """One truth value for each key of each example."""
+        """Raise a ShapeError unless there is one truth value for each key of each example."""
         fit("padding", self.real.shape, "batch key", (batch, keys))
 
     def within(self, part: Part) -> "Padding":
-        """The example's columns."""
+        """The padding of the part's example and columns."""
         return Padding(part.of(self.real[:, None, None])[:, 0, 0])
 
     def __repr__(self) -> str:
@@ -179,12 +183,12 @@ class Segments(Mask):
         return query == area.of(self.key[:, None, None, :])
 
     def check(self, batch: int, heads: int, queries: int, keys: int) -> None:
-        """One segment number for each query and each key."""
+        """Raise a ShapeError unless there is one segment number for each query and each key."""
         fit("query segments", self.query.shape, "batch query", (batch, queries))
         fit("key segments", self.key.shape, "batch key", (batch, keys))
 
     def within(self, part: Part) -> "Segments":
-        """The example's rows and columns."""
+        """The segments of the part's example, rows and columns."""
         query, key = self.query[:, None, :, None], self.key[:, None, None]
         return Segments(part.of(query)[:, 0, :, 0], part.of(key)[:, 0, 0])
 
@@ -194,20 +198,20 @@ class Segments(Mask):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Explicit(Mask):
-    """Seen where the tensor is True."""
+    """A key is seen where the tensor is True."""
 
     seen: Seen
 
     def cut(self, area: Area) -> Seen:
-        """The area of the tensor."""
+        """The tensor restricted to the area."""
         return area.of(self.seen)
 
     def check(self, batch: int, heads: int, queries: int, keys: int) -> None:
-        """Each axis is of size one or that of the call."""
+        """Raise a ShapeError unless each axis has size one or the size of the call."""
         fit_broadcast("the explicit mask", self.seen.shape, (batch, heads, queries, keys))
 
     def within(self, part: Part) -> "Explicit":
-        """The part of the tensor."""
+        """The tensor restricted to the part."""
         return Explicit(part.of(self.seen))
 
     def __repr__(self) -> str:
@@ -216,19 +220,19 @@ class Explicit(Mask):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class AllOf(Mask):
-    """Seen where every part sees it."""
+    """A key is seen where every one of the masks shows it."""
 
     parts: tuple[Mask, ...]
 
     def cut(self, area: Area) -> Seen:
-        """The conjunction of the parts."""
+        """True where all masks are True."""
         seen = self.parts[0].cut(area)
         for part in self.parts[1:]:
             seen = seen & part.cut(area)
         return seen
 
     def split(self) -> tuple[Window, Mask | None]:
-        """The window common to the parts, and their rests together."""
+        """The intersection of the masks' windows, and the conjunction of their rests."""
         splits = [part.split() for part in self.parts]
         left = [band.left for band, _ in splits if band.left is not None]
         right = [band.right for band, _ in splits if band.right is not None]
@@ -242,19 +246,19 @@ class AllOf(Mask):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class AnyOf(Mask):
-    """Seen where some part sees it."""
+    """A key is seen where at least one of the masks shows it."""
 
     parts: tuple[Mask, ...]
 
     def cut(self, area: Area) -> Seen:
-        """The disjunction of the parts."""
+        """True where any mask is True."""
         seen = self.parts[0].cut(area)
         for part in self.parts[1:]:
             seen = seen | part.cut(area)
         return seen
 
     def split(self) -> tuple[Window, Mask | None]:
-        """The narrowest window around all parts, and this mask itself."""
+        """The narrowest window around all windows of the masks, and this mask as the rest."""
         bands = [part.split()[0] for part in self.parts]
         left = [band.left for band in bands]
         right = [band.right for band in bands]
@@ -269,12 +273,12 @@ class AnyOf(Mask):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Not(Mask):
-    """Seen where the part does not see it."""
+    """A key is seen where the mask hides it."""
 
     part: Mask
 
     def cut(self, area: Area) -> Seen:
-        """The negation of the part."""
+        """True where the mask is False."""
         return ~self.part.cut(area)
 
     def __invert__(self) -> Mask:
@@ -296,14 +300,14 @@ def window(left: float | None, right: float | None) -> Window:
     >>> window(1, 0).dense(3, 3)[0, 0].int().tolist()
     [[1, 0, 0], [1, 1, 0], [0, 1, 1]]
     """
-    near, far = (None if side in (None, math.inf) else int(side or 0) for side in (left, right))
-    if near is not None and far is not None and near + far < 0:
+    before, after = (None if side in (None, math.inf) else int(side or 0) for side in (left, right))
+    if before is not None and after is not None and before + after < 0:
         raise InputError(f"window({left}, {right}) is empty; expected left + right >= 0")
-    return Window(near, far)
+    return Window(before, after)
 
 
 def causal() -> Window:
-    """A query sees itself and what came before it: window(inf, 0)."""
+    """A query sees its own position and all earlier ones: window(inf, 0)."""
     return Window(None, 0)
 
 
@@ -318,25 +322,29 @@ def lengths(sizes: Int[Tensor, " batch"] | Sequence[int]) -> Mask:
 
 
 def padding(real: Bool[Tensor, "batch key"]) -> Mask:
-    """A key is seen where `real` is True, as in the attention_mask of a tokenizer made boolean."""
-    _boolean("padding", real)
+    """A key is seen where `real` is True, as in a tokenizer's attention_mask made boolean."""
+    _check_boolean("padding", real)
     return Padding(real)
 
 
 def segments(
     query: Int[Tensor, "batch query"], key: Int[Tensor, "batch key"] | None = None
 ) -> Mask:
-    """A query sees the keys of its own segment; without `key`, self-attention."""
+    """A query sees the keys of its own segment; without `key`, the segments of the queries."""
     return Segments(query, query if key is None else key)
 
 
 def explicit(seen: Bool[Tensor, "..."]) -> Mask:
-    """Seen where the tensor is True; axes (query key), (batch query key) or with head second."""
-    _boolean("explicit", seen)
+    """A key is seen where the tensor is True.
+
+    The axes are (query key), (batch query key) or (batch head query key).
+    """
+    _check_boolean("explicit", seen)
     return Explicit(four_axes("an explicit mask", seen))
 
 
-def _boolean(name: str, dense: Tensor) -> None:
+def _check_boolean(name: str, dense: Tensor) -> None:
+    """Raise a ShapeError unless the tensor is boolean."""
     if dense.dtype != torch.bool:
         raise ShapeError(
             f"{name}(...) expected a boolean tensor, True where a key is seen, got {dense.dtype}; "

@@ -1,4 +1,4 @@
-"""What masks and biases share: the area they are asked about, equality, and a plain-data form."""
+"""What masks and biases share: areas and parts of a call, equality, and their plain-data form."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -29,14 +29,14 @@ class Area:
     device: torch.device | None = None
 
     def ahead(self) -> Int[Tensor, "query key"]:
-        """How far each key lies ahead of each query; negative behind it."""
+        """The position of each key minus that of each query; negative for earlier keys."""
         first, last = self.offset + self.rows.start, self.offset + self.rows.stop
         query = torch.arange(first, last, device=self.device)
         key = torch.arange(self.columns.start, self.columns.stop, device=self.device)
         return key[None, :] - query[:, None]
 
     def of(self, dense: Tensor) -> Tensor:
-        """Its part of a tensor whose last two axes are query and key, each perhaps of size one."""
+        """The area of a tensor whose last axes are query and key; an axis of size one is kept."""
         if dense.shape[-2] > 1:
             dense = dense[..., self.rows.start : self.rows.stop, :]
         if dense.shape[-1] > 1:
@@ -46,9 +46,10 @@ class Area:
 
 @dataclass(frozen=True)
 class Part:
-    """One example of a call: a run of its rows and of its columns, and some heads or (None) all.
+    """One example of a batched call: a range of its rows and columns, and some heads or all (None).
 
-    Seen from the part, the call's offset grows by `moved`: rows and columns count from its corner.
+    Rows and columns of a part are counted from its own corner, so that the offset of the part is
+    the call's offset plus `moved`.
     """
 
     example: int
@@ -58,11 +59,11 @@ class Part:
 
     @property
     def moved(self) -> int:
-        """How much further the part's first row stands from its first column."""
+        """What is added to the call's offset to get the part's offset."""
         return self.rows.start - self.columns.start
 
     def of(self, dense: Tensor) -> Tensor:
-        """The part of a tensor with the axes batch, head, query, key, some perhaps of size one."""
+        """The part of a tensor with axes batch, head, query, key; an axis of size one is kept."""
         if dense.shape[0] > 1:
             dense = dense[self.example : self.example + 1]
         if dense.shape[1] > 1 and self.heads is not None:
@@ -71,7 +72,10 @@ class Part:
 
 
 class Value:
-    """A frozen value that compares by content and can be written as plain data."""
+    """A frozen dataclass that compares by content and can be written as plain data.
+
+    Subclasses register themselves under their class name, which `state` writes and `restore` reads.
+    """
 
     kinds: ClassVar[dict[str, type["Value"]]] = {}
 
@@ -80,7 +84,7 @@ class Value:
         cls.kinds[cls.__name__] = cls
 
     def fields(self) -> dict[str, Any]:
-        """The value's parts by name."""
+        """The values of the dataclass fields by name."""
         return {part.name: getattr(self, part.name) for part in dataclasses.fields(self)}  # type: ignore[arg-type]
 
     def state(self) -> State:
@@ -95,8 +99,8 @@ class Value:
                     value.check(batch, heads, queries, keys)
 
     def within(self: V, part: Part) -> V:
-        """This value as a part of the call sees it, at the offset that the part has moved."""
-        return type(self)(**{name: _parted(each, part) for name, each in self.fields().items()})
+        """This value restricted to a part of the call, for use with the part's offset."""
+        return type(self)(**{name: _restrict(field, part) for name, field in self.fields().items()})
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Value) or type(self) is not type(other):
@@ -109,7 +113,7 @@ class Value:
 
 
 def restore(state: State) -> Any:
-    """The mask or bias whose `state()` this is.
+    """The mask or bias from which `state()` made this dictionary.
 
     >>> from regard.masks import causal, restore
     >>> restore(causal().state())
@@ -123,7 +127,7 @@ def restore(state: State) -> Any:
 
 
 def fit(name: str, sizes: torch.Size, axes: str, expected: tuple[int, ...]) -> None:
-    """Raise a ShapeError unless the sizes are the expected ones, an axis each."""
+    """Raise a ShapeError unless the sizes are the expected ones; `axes` names them."""
     if tuple(sizes) != expected:
         call = " ".join(f"{axis}={size}" for axis, size in zip(axes.split(), expected, strict=True))
         raise ShapeError(f"{name} should have shape ({call}) as in this call, got {tuple(sizes)}")
@@ -131,14 +135,14 @@ def fit(name: str, sizes: torch.Size, axes: str, expected: tuple[int, ...]) -> N
 
 def fit_broadcast(name: str, sizes: torch.Size, expected: tuple[int, int, int, int]) -> None:
     """Raise a ShapeError unless each size is one or the expected one."""
-    if any(size not in (1, wanted) for size, wanted in zip(sizes, expected, strict=True)):
+    if any(size not in (1, full) for size, full in zip(sizes, expected, strict=True)):
         axes = zip(("batch", "head", "query", "key"), expected, strict=True)
         call = " ".join(f"{axis}={size}" for axis, size in axes)
         raise ShapeError(f"{name} should broadcast to ({call}), got {tuple(sizes)}")
 
 
 def four_axes(name: str, dense: Tensor) -> Tensor:
-    """The tensor with axes batch, head, query, key; two are query key, three have batch first."""
+    """The tensor with axes batch, head, query, key, from (query key) or (batch query key)."""
     if dense.dim() == 2:
         return dense[None, None]
     if dense.dim() == 3:
@@ -152,29 +156,33 @@ def four_axes(name: str, dense: Tensor) -> Tensor:
 
 
 def sizes_of(dense: Tensor) -> str:
-    """The tensor's sizes as 3x5x7."""
+    """The tensor's sizes as text, such as 3x5x7."""
     return "x".join(map(str, dense.shape))
 
 
-def _encode(part: Any) -> Any:
-    if isinstance(part, Value):
-        return part.state()
-    return [_encode(each) for each in part] if isinstance(part, tuple) else part
+def _encode(field: Any) -> Any:
+    """A field as plain data: masks and biases inside it become dictionaries, tuples lists."""
+    if isinstance(field, Value):
+        return field.state()
+    return [_encode(item) for item in field] if isinstance(field, tuple) else field
 
 
-def _decode(part: Any) -> Any:
-    if isinstance(part, dict):
-        return restore(part)
-    return tuple(_decode(each) for each in part) if isinstance(part, list) else part
+def _decode(field: Any) -> Any:
+    """The field from which `_encode` made this plain data."""
+    if isinstance(field, dict):
+        return restore(field)
+    return tuple(_decode(item) for item in field) if isinstance(field, list) else field
 
 
-def _parted(each: Any, part: Part) -> Any:
-    if isinstance(each, tuple):
-        return tuple(_parted(one, part) for one in each)
-    return each.within(part) if isinstance(each, Value) else each
+def _restrict(field: Any, part: Part) -> Any:
+    """A field with the masks and biases inside it restricted to a part of the call."""
+    if isinstance(field, tuple):
+        return tuple(_restrict(item, part) for item in field)
+    return field.within(part) if isinstance(field, Value) else field
 
 
 def _same(mine: Any, theirs: Any) -> bool:
+    """True if two fields are equal; tensors are compared by shape and elements."""
     if isinstance(mine, Tensor) and isinstance(theirs, Tensor):
         return mine.shape == theirs.shape and bool((mine == theirs).all())
     return bool(mine == theirs)

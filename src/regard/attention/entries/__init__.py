@@ -1,4 +1,4 @@
-"""What the catalog holds: one entry for each mechanism, family after family."""
+"""The catalog of mechanisms, put together from one module of entries per family."""
 
 from regard.attention.entries import heads, normalizers, positions, reach, scores
 from regard.attention.entry import Catalog

@@ -1,15 +1,17 @@
-"""Attention with learned projections."""
+"""Catalog entries of the family `heads`: attention with learned projections."""
 
 from regard.attention.entries.words import PROJECTED, ROWS, VASWANI
 from regard.attention.entry import Entry, Sizes, Text
 from regard.attention.heads import MultiHeadAttention, SingleHeadAttention
 
 
-def _grouped(sizes: Sizes, key_heads: int) -> MultiHeadAttention:
+def _build_multi_head(sizes: Sizes, key_heads: int) -> MultiHeadAttention:
+    """Multi-head attention whose query heads share `key_heads` heads of keys and values."""
     return MultiHeadAttention(sizes.dim, sizes.heads, key_heads=key_heads, key_dim=sizes.key_dim)
 
 
-def _half(heads: int) -> int:
+def _half_the_heads(heads: int) -> int:
+    """Half as many heads, or one if the number is odd and cannot be grouped in pairs."""
     return heads // 2 if heads % 2 == 0 else 1
 
 
@@ -40,7 +42,7 @@ ENTRIES = (
             "Several heads side by side, each looking for something else.",
             "多个头并行，各自关注不同的东西。",
         ),
-        make=lambda sizes: _grouped(sizes, sizes.heads),
+        make=lambda sizes: _build_multi_head(sizes, sizes.heads),
         breaks=PROJECTED,
     ),
     Entry(
@@ -55,7 +57,7 @@ ENTRIES = (
             "Groups of query heads share one head of keys and values.",
             "若干查询头共用一组键和值。",
         ),
-        make=lambda sizes: _grouped(sizes, _half(sizes.heads)),
+        make=lambda sizes: _build_multi_head(sizes, _half_the_heads(sizes.heads)),
         aliases=("gqa",),
         breaks=PROJECTED,
     ),
@@ -71,7 +73,7 @@ ENTRIES = (
             "All query heads share one head of keys and values: the smallest cache.",
             "所有查询头共用一个键值头：缓存最小。",
         ),
-        make=lambda sizes: _grouped(sizes, 1),
+        make=lambda sizes: _build_multi_head(sizes, 1),
         aliases=("mqa",),
         breaks=PROJECTED,
     ),

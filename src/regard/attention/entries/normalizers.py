@@ -1,4 +1,4 @@
-"""How scores become weights."""
+"""Catalog entries of the family `normalizer`: how scores become weights."""
 
 from regard.attention.entries.words import BAHDANAU, BLOCKS, CHOICE, FUSED, ROWS, XU
 from regard.attention.entry import Entry, Text

@@ -1,4 +1,4 @@
-"""How the distance between query and key counts."""
+"""Catalog entries of the family `position`: how positions enter the scores."""
 
 from regard.attention.entries.words import FUSED, PLACE, PROJECTED, ROWS
 from regard.attention.entry import Entry, Text

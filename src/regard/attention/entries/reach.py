@@ -1,4 +1,4 @@
-"""Which keys a query can reach."""
+"""Catalog entries of the family `reach`: which keys a query can see."""
 
 from regard.attention.entries.words import BLOCKS, FUSED, LUONG, PLACE, ROWS, VASWANI
 from regard.attention.entry import Entry, Text
@@ -7,7 +7,7 @@ from regard.attention.mechanism import Mechanism
 from regard.attention.scores import GeneralScore
 from regard.masks import causal, window
 
-WINDOW = 128  # keys on a side
+WINDOW = 128  # keys on each side
 
 ENTRIES = (
     Entry(

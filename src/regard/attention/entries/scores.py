@@ -1,4 +1,4 @@
-"""How a query is compared with a key."""
+"""Catalog entries of the family `score`: how a query is compared with a key."""
 
 from regard.attention.entries.words import BAHDANAU, BLOCKS, FUSED, LUONG, ROWS, VASWANI
 from regard.attention.entry import Entry, Text

@@ -1,4 +1,4 @@
-"""What several entries say: papers, costs with n queries, m keys and width d, broken laws."""
+"""Texts that several entries share: papers, costs (n queries, m keys, width d), broken laws."""
 
 from regard.attention.entry import Text
 
