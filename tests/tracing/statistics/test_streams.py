@@ -6,7 +6,7 @@ from regard.masks import padding
 from regard.tracing.assembly.stacking import StackedCall
 from regard.tracing.recording.record import CallRecord
 from regard.tracing.statistics import streams as module
-from regard.tracing.statistics.streams import find_streams_of_stacks, find_told_streams
+from regard.tracing.statistics.streams import find_streams_by_length, find_streams_of_stacks
 
 LENGTH, PADDING = 5, 3
 REAL = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 0, 0, 0]]).bool()
@@ -59,14 +59,14 @@ def test_kinds_of_another_length_are_those_of_another_stream():
 
 def test_lengths_alone_may_say_which_stream_is_which():
     call, told = stack(("y", "x"), (3, LENGTH)).record, {"a": KINDS, "b": torch.zeros(2, 3).long()}
-    above, across = find_told_streams(call, told, PADDING)
+    above, across = find_streams_by_length(call, told, PADDING)
     assert (above.kinds is told["b"], across.kinds is KINDS) == (True, True)
     assert across.real.sum(dim=1).tolist() == [3, 4]
 
 
 @pytest.mark.parametrize("told", [{}, {"a": KINDS, "b": KINDS}, {"a": KINDS[:1]}])
 def test_where_lengths_do_not_say_it_nothing_is_known_yet(told):
-    assert find_told_streams(stack().record, told, PADDING) is None
+    assert find_streams_by_length(stack().record, told, PADDING) is None
 
 
 def test_padding_at_the_left_is_refused():

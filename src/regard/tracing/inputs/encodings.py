@@ -33,18 +33,21 @@ class EncodedText:
 
         added = select_real(_row(encoding, "special_tokens_mask", index))
         offsets = select_real(_row(encoding, "offset_mapping", index))
-        sequence_ids = select_real(_call_for(encoding, "sequence_ids", index)) or ()
+        sequence_ids = select_real(_token_indices(encoding, "sequence_ids", index)) or ()
         if offsets is not None and isinstance(text, tuple):
             offsets = _shift_second_offsets(offsets, sequence_ids, len(text[0]))
         return cls(
             select_real(ids) or (),
             tuple(map(bool, added or [False] * len(real))),
             None if offsets is None else tuple((start, stop) for start, stop in offsets),
-            _shift_second_words(select_real(_call_for(encoding, "word_ids", index)), sequence_ids),
+            _shift_second_words(
+                select_real(_token_indices(encoding, "word_ids", index)), sequence_ids
+            ),
         )
 
 
 def _row(encoding: Mapping[str, Any], name: str, index: int) -> list[Any] | None:
+    """The row of one text in a named part of the encoding; None if there is no such part."""
     rows = encoding.get(name)
     if rows is None:
         return None
@@ -52,8 +55,11 @@ def _row(encoding: Mapping[str, Any], name: str, index: int) -> list[Any] | None
     return row.tolist() if hasattr(row, "tolist") else list(row)
 
 
-def _call_for(encoding: Any, name: str, index: int) -> list[int | None] | None:
-    """The word or sequence of each token; None from slow tokenizers, which do not know them."""
+def _token_indices(encoding: Any, name: str, index: int) -> list[int | None] | None:
+    """The word index or sequence index of each token, by the encoding's method of that name.
+
+    None for slow tokenizers, which do not have these methods.
+    """
     if not getattr(encoding, "is_fast", True) or not hasattr(encoding, name):
         return None
     return list(getattr(encoding, name)(index))
@@ -62,6 +68,7 @@ def _call_for(encoding: Any, name: str, index: int) -> list[int | None] | None:
 def _shift_second_offsets(
     offsets: Sequence[Any], sequence_ids: Sequence[int | None], shift: int
 ) -> Spans:
+    """The offsets of a pair of texts, with those of the second text moved behind the first."""
     pairs = zip(offsets, sequence_ids, strict=True)
     return tuple(
         (start + shift, stop + shift) if sequence == 1 else (start, stop)
@@ -70,6 +77,7 @@ def _shift_second_offsets(
 
 
 def _shift_second_words(words: Words | None, sequence_ids: Sequence[int | None]) -> Words | None:
+    """The word indices of a pair of texts, with those of the second text counted on."""
     if words is None or 1 not in sequence_ids:
         return words
     pairs = list(zip(words, sequence_ids, strict=True))

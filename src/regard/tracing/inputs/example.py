@@ -29,10 +29,11 @@ NON_TEXT_ARGUMENTS = {"input_features", "input_values", "pixel_values"}  # of so
 
 @dataclass(frozen=True, eq=False)
 class PreparedExample:
-    """The arguments of one example, a batch of one, and what is known of its tokens.
+    """The arguments of one example (a batch of one), its tokens and their labels.
 
-    `written` are the ids that the rows of a decoder are to lead to, where it follows a
-    target or what it wrote by itself.
+    `told` are the labels that `watch` needs to name rows and columns. `written` are the ids that a
+    decoder predicts, one for each of its rows: those of the target text, or those that the model
+    generated. It is None for a model without a decoder.
     """
 
     arguments: dict[str, Any]
@@ -42,17 +43,20 @@ class PreparedExample:
 
     @property
     def held(self) -> str | None:
-        """The argument whose second axis is the tokens, ids or vectors; None as for pictures."""
+        """The name of the argument that holds the input tokens, as ids or as vectors.
+
+        The second axis of that argument is the tokens. None if there is none, as for pictures.
+        """
         for name in ("input_ids", *self.arguments):
-            each = self.arguments.get(name)
-            beside = name.startswith("decoder_") or name in NON_TEXT_ARGUMENTS
-            if isinstance(each, Tensor) and not beside and len(each) == 1 and _is_text(each):
+            value = self.arguments.get(name)
+            is_other = name.startswith("decoder_") or name in NON_TEXT_ARGUMENTS
+            if isinstance(value, Tensor) and not is_other and len(value) == 1 and _is_text(value):
                 return name
         return None
 
     @property
     def decodes(self) -> bool:
-        """Whether a decoder reads something of its own beside the tokens."""
+        """True if the model has a decoder that reads its own tokens, besides the input tokens."""
         return "decoder_input_ids" in self.arguments
 
 
@@ -61,7 +65,8 @@ def prepare_example(
 ) -> PreparedExample:
     """One input as the model's forward takes it.
 
-    A decoder with an encoder follows the target text, or what it writes by itself, greedily.
+    An encoder-decoder reads the target text (teacher forcing). Without a target, it first generates
+    one by greedy decoding.
 
     >>> import torch
     >>> from regard.tracing.inputs.example import prepare_example
@@ -76,18 +81,19 @@ def prepare_example(
         )
     reader = InputReader(processor)
     batch = InputBatch(reader.kind(inputs), [inputs], None if target is None else [target])
-    encoded, arguments, told = ModelRunner(model, reader, None, {}).prepare_batch(batch)
+    encoded, arguments, labels = ModelRunner(model, reader, None, {}).prepare_batch(batch)
     if len(encoded.tokens) != 1:
         raise InputError(
             f"expected one example, got a batch of {len(encoded.tokens)}; give them one by one"
         )
     tokens = encoded.tokens[0]
-    if told is None:
-        told, arguments = _written(model, reader, arguments, tokens)
-    example = PreparedExample(arguments, tokens, told, _led_to(arguments, told))
+    if labels is None:
+        labels, arguments = _generate_target(model, reader, arguments, tokens)
+    example = PreparedExample(arguments, tokens, labels, _predicted_ids(arguments, labels))
     if tokens is None and example.held is not None:
+        # inputs that came as tensors have no texts: their tokens are called by position
         tokens = Tokens.positions(arguments[example.held].shape[1])
-    return PreparedExample(arguments, tokens, told, example.written)
+    return PreparedExample(arguments, tokens, labels, example.written)
 
 
 def run_forward(
@@ -97,9 +103,10 @@ def run_forward(
     edit: EditFunction | None = None,
     sites: SitePatterns = None,
 ) -> Any:
-    """What the model gives, without dropout and gradients; with `edit`, while it is watched.
+    """The model's output, without dropout and gradients; with `edit`, under these edits.
 
-    `sites` chooses those of which statistics are made on the way: fewer are faster.
+    Edits need `watch`, which also computes statistics. `sites` selects the sites that it observes:
+    fewer are faster.
 
     >>> import torch
     >>> from regard.tracing import knock_out
@@ -118,7 +125,7 @@ def run_forward(
 
 
 def trace_example(model: nn.Module, example: PreparedExample, **options: Any) -> tuple[Any, Trace]:
-    """What the model gives for the example, and the trace of it; the options are `watch`'s."""
+    """The model's output for the example, and its trace; the options are those of `watch`."""
     run = ModelRunner(model, InputReader(None), None, {})
     with evaluation_mode(model), torch.no_grad(), watch(model, **options) as seen:
         with explain_index_errors(model):
@@ -127,27 +134,32 @@ def trace_example(model: nn.Module, example: PreparedExample, **options: Any) ->
     return output, seen[0]
 
 
-def _is_text(each: Tensor) -> bool:
-    return each.dim() == 3 if each.is_floating_point() else each.dim() == 2
+def _is_text(argument: Tensor) -> bool:
+    """True for ids (batch token) and for embedded tokens (batch token dim)."""
+    return argument.dim() == 3 if argument.is_floating_point() else argument.dim() == 2
 
 
-def _written(
+def _generate_target(
     model: nn.Module, reader: InputReader, arguments: dict[str, Any], tokens: Tokens | None
 ) -> tuple[TokenLabels, dict[str, Any]]:
-    """What the model writes by itself, and the arguments with which it is made to write it."""
+    """Let the model generate greedily; the labels, and the arguments that repeat it in one pass."""
     with evaluation_mode(model), torch.no_grad(), explain_index_errors(model):
         decoded = generate_ids(model, arguments, GREEDY, 1)
     ids = [*decoded.prompt[0], *decoded.produced[0]]
     target = reader.target_namer.prepend_start(ids[0], reader.target_namer.name_ids(ids[1:]))
     streams = {"source": tokens, "target": target}
-    told = TokenLabels(({name: each for name, each in streams.items() if each is not None},))
+    labels = TokenLabels(
+        ({name: stream for name, stream in streams.items() if stream is not None},)
+    )
     device = next(model.parameters()).device
-    return told, arguments | {"decoder_input_ids": torch.tensor([ids[:-1]], device=device)}
+    return labels, arguments | {"decoder_input_ids": torch.tensor([ids[:-1]], device=device)}
 
 
-def _led_to(arguments: Mapping[str, Any], told: TokenLabels) -> Tensor | None:
-    """The ids that follow those which a decoder reads, where they are known."""
-    read, target = arguments.get("decoder_input_ids"), told.tokens[0].get("target")
-    if read is None or target is None or target.ids is None or len(target) != read.shape[1] + 1:
+def _predicted_ids(arguments: Mapping[str, Any], labels: TokenLabels) -> Tensor | None:
+    """The id that follows each id which the decoder reads; None if they are not known."""
+    inputs, target = arguments.get("decoder_input_ids"), labels.tokens[0].get("target")
+    if inputs is None or target is None or target.ids is None:
         return None
-    return torch.tensor(target.ids[1:], device=read.device)
+    if len(target) != inputs.shape[1] + 1:
+        return None
+    return torch.tensor(target.ids[1:], device=inputs.device)

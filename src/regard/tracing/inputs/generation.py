@@ -1,4 +1,8 @@
-"""Let a model generate, and find which rows of the batch the kept hypotheses had."""
+"""Let a model generate, and find the row of the batch that each kept hypothesis had at each step.
+
+In beam search the hypotheses of an example change rows between steps. The attention of the best
+hypothesis can be put together only if its row at each step is known.
+"""
 
 import inspect
 from collections.abc import Mapping
@@ -14,9 +18,10 @@ from regard.errors import InputError
 
 @dataclass(frozen=True, eq=False)
 class GeneratedIds:
-    """The ids of each example: those that the decoder was given, and those that it generated.
+    """The ids of each example: the prompt that the decoder read first, and those it generated.
 
-    `rows` is that of `TokenLabels`: None where an example had its own row throughout.
+    `rows` is the same as in `TokenLabels`: the row of the batch that an example had at each step,
+    or None if each example kept its own row throughout.
     """
 
     prompt: tuple[tuple[int, ...], ...]
@@ -52,6 +57,7 @@ def generate_ids(
 
 
 def _accepts(function: Any, name: str) -> bool:
+    """True if the function has a parameter of this name, or takes any keyword argument."""
     parameters = inspect.signature(function).parameters
     return name in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
 
@@ -59,7 +65,7 @@ def _accepts(function: Any, name: str) -> bool:
 def _prompt_length(
     arguments: Mapping[str, Any], settings: Mapping[str, Any], result: Any, sequences: Tensor
 ) -> int:
-    """How many ids at the start of a sequence were given: the prompt, or the start token."""
+    """How many ids at the start of a sequence were not generated: the prompt or start token."""
     beams = getattr(result, "beam_indices", None)
     if beams is not None:
         return int(sequences.shape[1] - beams.shape[1])
@@ -74,7 +80,7 @@ def _prompt_length(
 def _batch_rows(result: Any, produced: Tensor, ends: set[int]) -> Tensor | None:
     """The row of the batch that each kept hypothesis had at each step, -1 after its end."""
     batch, steps = produced.shape
-    own = getattr(result, "rows", None)  # models of ours say which rows were kept
+    own = getattr(result, "rows", None)  # the models of this package return the rows themselves
     if isinstance(own, Tensor):
         return own
     beams = getattr(result, "beam_indices", None)
@@ -90,7 +96,7 @@ def _after_end(produced: Int[Tensor, "example step"], ends: set[int]) -> Tensor:
     """True where a sequence has already ended and is padded until the longest one ends."""
     known = torch.tensor([*ends], dtype=produced.dtype, device=produced.device)
     ended = torch.isin(produced, known).long()
-    return ended.cumsum(1) - ended > 0
+    return ended.cumsum(1) - ended > 0  # the end token itself still belongs to the sequence
 
 
 def _end_ids(model: nn.Module, settings: Mapping[str, Any]) -> set[int]:

@@ -73,13 +73,14 @@ class InputReader:
         return kind
 
     def _processor_for(self, kind: InputKind) -> Any:
+        """The part of the processor that is made for this kind of input, else the processor."""
         name = {"image": "image_processor", "audio": "feature_extractor"}.get(kind, "")
         return getattr(self._processor, name, None) or self._processor
 
     def encode(self, kind: InputKind, examples: Sequence[Any], side: PaddingSide) -> ModelInputs:
         """The arguments and tokens of examples of one kind; only texts are batched."""
         if kind in ("text", "pair"):
-            return self._encode_texts([_check_text(each) for each in examples], side)
+            return self._encode_texts([_check_text(text) for text in examples], side)
         return self._name_encoded_batch(self._call_processor(kind, examples[0]))
 
     def encode_targets(self, texts: Sequence[str]) -> tuple[Tensor, Tensor, list[Tokens]]:
@@ -90,22 +91,24 @@ class InputReader:
                 "processor that has one, or encode the target as decoder_input_ids"
             )
         encoding = self._call_tokenizer(
-            "right", text_target=[str(_check_text(each)) for each in texts]
+            "right", text_target=[str(_check_text(text)) for text in texts]
         )
         tokens = self.target_namer.name_texts(encoding, texts)
         return encoding["input_ids"], encoding["attention_mask"], tokens
 
     def _encode_texts(self, texts: Sequence[Text], side: PaddingSide) -> ModelInputs:
-        pairs = [each for each in texts if isinstance(each, tuple)]
+        """The arguments and tokens of texts, or of pairs of texts, as one padded batch."""
+        pairs = [text for text in texts if isinstance(text, tuple)]
         columns = [list(column) for column in zip(*pairs, strict=True)] if pairs else [list(texts)]
         encoding = self._call_tokenizer(side, *columns)
         tokens = self.namer.name_texts(encoding, texts)
-        for text, each in zip(texts, tokens, strict=True):
-            if not len(each):
+        for text, text_tokens in zip(texts, tokens, strict=True):
+            if not len(text_tokens):
                 raise InputError(f"the tokenizer makes no token of {text!r}; give a longer text")
         return ModelInputs({name: encoding[name] for name in encoding}, tuple(tokens))
 
     def _call_tokenizer(self, side: PaddingSide, *columns: list[str], **target: list[str]) -> Any:
+        """Encode texts (one column, or two for pairs), or target texts, padded on this side."""
         count = len(columns[0] if columns else target["text_target"])
         with _padding_on(self.tokenizer, side):
             return self.tokenizer(
@@ -119,29 +122,31 @@ class InputReader:
             )
 
     def _call_processor(self, kind: InputKind, example: Any) -> Mapping[str, Any]:
+        """The arguments of one example that is not a text, from the processor made for its kind."""
         part = self._processor_for(kind)
         if kind == "encoded":
-            found = example
+            encoding = example
         elif kind == "parts":
-            found = part(**{"return_tensors": "pt"} | dict(example))
+            encoding = part(**{"return_tensors": "pt"} | dict(example))
         elif kind == "image":
-            found = part(images=example, return_tensors="pt")
+            encoding = part(images=example, return_tensors="pt")
         else:
+            # an array of sound does not say its sampling rate; it is taken to be the right one
             rate = getattr(part, "sampling_rate", None)
-            more = {} if rate is None else {"sampling_rate": rate}
-            found = part(np.asarray(example), return_tensors="pt", **more)
-        if not isinstance(found, Mapping):
+            options = {} if rate is None else {"sampling_rate": rate}
+            encoding = part(np.asarray(example), return_tensors="pt", **options)
+        if not isinstance(encoding, Mapping):
             raise InputError(
                 f"capture expected {type(part).__name__} to give a mapping of tensors, got "
-                f"{type(found).__name__}"
+                f"{type(encoding).__name__}"
             )
-        return found
+        return encoding
 
     def _name_encoded_batch(self, encoding: Mapping[str, Any]) -> ModelInputs:
         """The batch with tokens named from its input_ids, if it has any."""
         ids = encoding.get("input_ids")
         if ids is None:
-            tensors = (each for each in encoding.values() if isinstance(each, Tensor))
+            tensors = (value for value in encoding.values() if isinstance(value, Tensor))
             return ModelInputs(dict(encoding), (None,) * len(next(tensors)))
         if ids.dim() != 2:
             raise ShapeError(
@@ -150,17 +155,18 @@ class InputReader:
         mask = encoding.get("attention_mask")
         real = torch.ones_like(ids) if mask is None or mask.shape != ids.shape else mask
         pairs = zip(ids, real.bool(), strict=True)
-        tokens = tuple(self.namer.name_ids(row[kept].tolist()) for row, kept in pairs)
+        tokens = tuple(self.namer.name_ids(row[is_real].tolist()) for row, is_real in pairs)
         return ModelInputs(dict(encoding), tokens)
 
 
 def _input_kind(example: Any) -> InputKind:
+    """What an example is, by its type and the number of its axes."""
     if isinstance(example, str):
         return "text"
     if isinstance(example, tuple) and list(map(type, example)) == [str, str]:
         return "pair"
     if isinstance(example, Mapping) and example:
-        tensors = all(isinstance(each, Tensor) for each in example.values())
+        tensors = all(isinstance(value, Tensor) for value in example.values())
         return "encoded" if tensors and not _PROCESSOR_ARGUMENTS & {*example} else "parts"
     if isinstance(example, np.ndarray | Tensor):
         axes = {1: "audio", 2: "image", 3: "image"}
@@ -176,12 +182,14 @@ def _input_kind(example: Any) -> InputKind:
 
 
 def _describe(example: Any) -> str:
+    """The type of an example, and its shape if it has one, for error messages."""
     name = type(example).__name__
     shape = getattr(example, "shape", None)
     return f"{name} of shape {tuple(shape)}" if shape is not None else name
 
 
 def _check_text(text: Text) -> Text:
+    """The text itself; an error if it is none, or if it or one of a pair is empty."""
     if not isinstance(text, str | tuple):
         raise InputError(f"capture expected a target text, got {_describe(text)}")
     if not all((text,) if isinstance(text, str) else text):

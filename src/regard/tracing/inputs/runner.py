@@ -32,8 +32,8 @@ class InputBatch:
 class ModelRunner:
     """Runs a model on batches that a reader encodes, and returns their traces.
 
-    `settings` are those of generation, None if the model is not to generate; `options` are those of
-    `watch`.
+    `settings` are the arguments of the model's `generate`, or None if it shall not generate (a
+    model with a decoder and no target generates all the same). `options` are those of `watch`.
     """
 
     def __init__(
@@ -45,10 +45,10 @@ class ModelRunner:
     ) -> None:
         self.model, self.reader, self._settings, self._options = model, reader, settings, options
         parameters = inspect.signature(model.forward).parameters.values()
-        self._parameters = {each.name for each in parameters if "VAR" not in each.kind.name}
-        # a class of models may take decoder_input_ids, and this one of them have no decoder
-        both = getattr(getattr(model, "config", None), "is_encoder_decoder", True)
-        self._has_decoder = "decoder_input_ids" in self._parameters and both
+        self._parameters = {p.name for p in parameters if "VAR" not in p.kind.name}
+        # a class whose forward takes decoder_input_ids may be configured without a decoder
+        configured = getattr(getattr(model, "config", None), "is_encoder_decoder", True)
+        self._has_decoder = "decoder_input_ids" in self._parameters and configured
         self._can_generate = callable(getattr(model, "generate", None))
         if settings is not None and not self._can_generate:
             raise InputError(
@@ -65,24 +65,24 @@ class ModelRunner:
         """One trace for each example of the batch."""
         parts = self._split_by_target_length(batch)
         if len(parts) > 1:
-            found = [
-                (place, each)
-                for part, places in parts
-                for place, each in zip(places, self.traces(part), strict=True)
+            numbered = [
+                (index, trace)
+                for part, indices in parts
+                for index, trace in zip(indices, self.traces(part), strict=True)
             ]
-            return [each for _, each in sorted(found, key=lambda one: one[0])]
-        encoded, arguments, told = self.prepare_batch(batch)
+            return [trace for _, trace in sorted(numbered, key=lambda pair: pair[0])]
+        encoded, arguments, labels = self.prepare_batch(batch)
         with (
             evaluation_mode(self.model),
             torch.no_grad(),
             watch(self.model, **self._options) as seen,
         ):
             with explain_index_errors(self.model):
-                if told is None:
-                    told = self._generate(encoded, arguments)
+                if labels is None:
+                    labels = self._generate(encoded, arguments)
                 else:
                     self.forward(arguments)
-            seen.set_labels(told)
+            seen.set_labels(labels)
         return list(seen)
 
     def prepare_batch(
@@ -93,55 +93,61 @@ class ModelRunner:
         The labels are None where the model is to generate: its output is not known yet.
         """
         encoded = self.reader.encode(batch.kind, batch.examples, self.side)
-        arguments, told = self._select_arguments(encoded, batch.kind), None
+        arguments, labels = self._select_arguments(encoded, batch.kind), None
         if batch.targets is not None:
-            arguments, told = self._follow_targets(encoded, arguments, batch.targets)
+            arguments, labels = self._follow_targets(encoded, arguments, batch.targets)
         elif not self._generates(arguments):
-            told = self._token_labels(
+            labels = self._token_labels(
                 encoded, self._decoder_tokens(arguments) or [None] * len(encoded.tokens)
             )
-        return encoded, arguments, told
+        return encoded, arguments, labels
 
     def _split_by_target_length(self, batch: InputBatch) -> list[tuple[InputBatch, list[int]]]:
         """The batch split by target length, where the decoder takes no mask that hides padding.
 
         Each part comes with the indices of its examples in the batch.
         """
-        targets, places = batch.targets or (), range(len(batch.examples))
+        targets, indices = batch.targets or (), range(len(batch.examples))
         masked = "decoder_attention_mask" in self._parameters
-        if masked or not self._has_decoder or len(targets) != len(places) or len(targets) < 2:
-            return [(batch, list(places))]
-        lengths = [len(each) for each in self.reader.encode_targets(targets)[2]]
-        groups = [[place for place in places if lengths[place] == n] for n in sorted({*lengths})]
+        if masked or not self._has_decoder or len(targets) != len(indices) or len(targets) < 2:
+            return [(batch, list(indices))]
+        lengths = [len(tokens) for tokens in self.reader.encode_targets(targets)[2]]
+        groups = [
+            [index for index in indices if lengths[index] == length]
+            for length in sorted({*lengths})
+        ]
         return [
             (
                 InputBatch(
-                    batch.kind, [batch.examples[n] for n in some], [targets[n] for n in some]
+                    batch.kind, [batch.examples[n] for n in group], [targets[n] for n in group]
                 ),
-                some,
+                group,
             )
-            for some in groups
+            for group in groups
         ]
 
     def _select_arguments(self, encoded: ModelInputs, kind: InputKind) -> dict[str, Any]:
         """The arguments that the model's forward takes, on the device of the model."""
-        one = next(self.model.parameters(), None)
-        found = {}
+        parameter = next(self.model.parameters(), None)
+        arguments = {}
         for name, value in encoded.arguments.items():
             if self._parameters and name not in self._parameters:  # a mere **kwargs takes all
                 continue
-            if isinstance(value, Tensor) and one is not None:
-                made = kind != "encoded" and value.is_floating_point()
-                value = value.to(one.device, one.dtype if made else value.dtype)
-            found[name] = value
-        if not found:
+            if isinstance(value, Tensor) and parameter is not None:
+                # processors return float32, also for a model in half precision; tensors that the
+                # caller encoded keep their own dtype
+                converts = kind != "encoded" and value.is_floating_point()
+                value = value.to(parameter.device, parameter.dtype if converts else value.dtype)
+            arguments[name] = value
+        if not arguments:
             raise InputError(
                 f"{type(self.model).__name__} takes {', '.join(sorted(self._parameters))}, and "
                 f"none of what it was to be given: {', '.join(encoded.arguments)}"
             )
-        return found
+        return arguments
 
     def _generates(self, arguments: Mapping[str, Any]) -> bool:
+        """True if the model is to generate: by its settings, or as its decoder has no input."""
         is_due = self._has_decoder and self._can_generate and not _DECODER_INPUTS & {*arguments}
         return self._settings is not None or is_due
 
@@ -153,12 +159,12 @@ class ModelRunner:
         if ids is None:
             return None
         real = torch.ones_like(ids) if mask is None else mask
-        labels, pairs = self.reader.target_namer, zip(ids, real.bool(), strict=True)
-        return [labels.name_ids(row[kept].tolist()) for row, kept in pairs]
+        namer, pairs = self.reader.target_namer, zip(ids, real.bool(), strict=True)
+        return [namer.name_ids(row[is_real].tolist()) for row, is_real in pairs]
 
     def forward(self, arguments: Mapping[str, Any]) -> Any:
         """The model's output; the state of the random number generators stays as it was."""
-        devices = {each.device for each in self.model.parameters() if each.is_cuda}
+        devices = {p.device for p in self.model.parameters() if p.is_cuda}
         with torch.random.fork_rng(devices):
             return self.model(**arguments)
 
@@ -180,42 +186,47 @@ class ModelRunner:
         config = getattr(self.model, "config", None)
         start = getattr(config, "decoder_start_token_id", None)
         if start is not None and bool(ids[:, 0].eq(start).all()):  # the shift adds it again
-            ids, mask, tokens = ids[:, 1:], mask[:, 1:], [each[1:] for each in tokens]
-        read = _shift_right(self.model, ids.to(next(self.model.parameters()).device), start)
-        more = {"decoder_input_ids": read}
+            ids, mask, tokens = ids[:, 1:], mask[:, 1:], [target[1:] for target in tokens]
+        inputs = _shift_right(self.model, ids.to(next(self.model.parameters()).device), start)
+        decoder_arguments = {"decoder_input_ids": inputs}
         if "decoder_attention_mask" in self._parameters:
-            more["decoder_attention_mask"] = mask.to(read.device)
-        pairs = zip(read[:, 0].tolist(), tokens, strict=True)
-        told = self._token_labels(
-            encoded, [self.reader.target_namer.prepend_start(*each) for each in pairs]
+            decoder_arguments["decoder_attention_mask"] = mask.to(inputs.device)
+        namer, starts = self.reader.target_namer, inputs[:, 0].tolist()
+        pairs = zip(starts, tokens, strict=True)
+        labels = self._token_labels(
+            encoded, [namer.prepend_start(start, target) for start, target in pairs]
         )
-        return arguments | more, told
+        return arguments | decoder_arguments, labels
 
     def _generate(self, encoded: ModelInputs, arguments: dict[str, Any]) -> TokenLabels:
+        """Let the model generate; the labels of all tokens, and the rows of kept hypotheses."""
         decoded = generate_ids(self.model, arguments, self._settings or {}, len(encoded.tokens))
         if self._has_decoder:
-            labels = self.reader.target_namer
+            namer = self.reader.target_namer
             pairs = zip(decoded.prompt, decoded.produced, strict=True)
             targets = [
-                labels.prepend_start(one[0], labels.name_ids(one[1:] + more)) for one, more in pairs
+                namer.prepend_start(prompt[0], namer.name_ids(prompt[1:] + produced))
+                for prompt, produced in pairs
             ]
             return self._token_labels(encoded, targets, decoded.rows)
-        labels = self.reader.namer
-        ends = zip(encoded.tokens, decoded.prompt, decoded.produced, strict=True)
-        whole = [
-            labels.name_ids(begun + more) if prompt is None else labels.append_ids(prompt, more)
-            for prompt, begun, more in ends
+        namer = self.reader.namer
+        examples = zip(encoded.tokens, decoded.prompt, decoded.produced, strict=True)
+        tokens = [
+            namer.name_ids(ids + produced) if prompt is None else namer.append_ids(prompt, produced)
+            for prompt, ids, produced in examples
         ]
-        return TokenLabels(tuple({"tokens": each} for each in whole), decoded.rows)
+        return TokenLabels(tuple({"tokens": stream} for stream in tokens), decoded.rows)
 
     def _token_labels(
         self, encoded: ModelInputs, targets: Sequence[Tokens | None], rows: Tensor | None = None
     ) -> TokenLabels:
+        """The labels of each example: its input tokens and its target, without unknown ones."""
         name = "source" if self._has_decoder else "tokens"
         pairs = zip(encoded.tokens, targets, strict=True)
         streams = [{name: tokens, "target": target} for tokens, target in pairs]
         known = [
-            {name: each for name, each in stream.items() if each is not None} for stream in streams
+            {name: tokens for name, tokens in stream.items() if tokens is not None}
+            for stream in streams
         ]
         return TokenLabels(tuple(known), rows)
 
@@ -236,17 +247,17 @@ def _shift_right(model: nn.Module, labels: Tensor, start: int | None) -> Tensor:
 @contextmanager
 def evaluation_mode(model: nn.Module) -> Iterator[None]:
     """Run the block in evaluation mode; every module returns to its own mode afterwards."""
-    training = [each for each in model.modules() if each.training]
-    if not training:
+    if not any(module.training for module in model.modules()):
         yield
         return
-    modes = [(each, each.training) for each in model.modules()]
+    modes = [(module, module.training) for module in model.modules()]
     model.eval()
     try:
         yield
     finally:
-        for each, mode in modes:
-            each.training = mode
+        # one by one, because a part of a model may be in another mode than the rest
+        for module, mode in modes:
+            module.training = mode
 
 
 @contextmanager

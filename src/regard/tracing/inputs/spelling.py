@@ -9,15 +9,16 @@ from typing import Any
 
 from regard.unicode import HAN_CHARACTER
 
-Piece = str | bytes  # bytes where a piece stands for some, which may be a part of a character
+# A token as a tokenizer writes it. Bytes if it stands for bytes, maybe only a part of a character.
+Piece = str | bytes
 
-_FALLBACK = re.compile("<0x([0-9A-F]{2})>")
+_BYTE_PIECE = re.compile("<0x([0-9A-F]{2})>")
 _PRINTABLE = [*range(33, 127), *range(161, 173), *range(174, 256)]
 # byte-level tokenizers write printable bytes as themselves, others as the characters from 256 on
 _BYTES = {chr(byte): byte for byte in _PRINTABLE}
 _BYTES |= {
     chr(256 + index): byte
-    for index, byte in enumerate(each for each in range(256) if each not in _PRINTABLE)
+    for index, byte in enumerate(b for b in range(256) if b not in _PRINTABLE)
 }
 _CHARACTERS = {byte: character for character, byte in _BYTES.items()}
 
@@ -39,11 +40,13 @@ class Spelling:
     @classmethod
     def of(cls, tokenizer: Any) -> "Spelling":
         """The spelling of a tokenizer that can join pieces; all False for others."""
-        known = "".join(_CHARACTERS[byte] for byte in " 我".encode())
-        bytes_of = [f"<0x{byte:02X}>" for byte in "我".encode()]
+        # Every tokenizer can join pieces that it does not have itself; how it reads these shows its
+        # way of writing, without knowing its class.
+        byte_level_piece = "".join(_CHARACTERS[byte] for byte in " 我".encode())
+        byte_pieces = [f"<0x{byte:02X}>" for byte in "我".encode()]
         return cls(
-            byte_level=_join_pieces(tokenizer, ["a", known]) == "a 我",
-            fallback=_join_pieces(tokenizer, ["a", *bytes_of]).endswith("我"),
+            byte_level=_join_pieces(tokenizer, ["a", byte_level_piece]) == "a 我",
+            fallback=_join_pieces(tokenizer, ["a", *byte_pieces]).endswith("我"),
             continued=_join_pieces(tokenizer, ["a", "##b"]) == "ab",
             apart=_join_pieces(tokenizer, ["a", "b"]) == "a b",
         )
@@ -52,14 +55,15 @@ class Spelling:
         """The bytes that a piece stands for, else the piece itself; added tokens are literal."""
         if isinstance(piece, bytes):
             return piece
-        if self.fallback and (found := _FALLBACK.fullmatch(piece)):
-            return bytes.fromhex(found[1])
-        if self.byte_level and not literal and all(each in _BYTES for each in piece):
-            return bytes(_BYTES[each] for each in piece)
+        if self.fallback and (match := _BYTE_PIECE.fullmatch(piece)):
+            return bytes.fromhex(match[1])
+        if self.byte_level and not literal and all(character in _BYTES for character in piece):
+            return bytes(_BYTES[character] for character in piece)
         return piece
 
 
 def _join_pieces(tokenizer: Any, pieces: list[str]) -> str:
+    """The text that the tokenizer makes of the pieces; empty if it cannot join them."""
     decoder = getattr(getattr(tokenizer, "backend_tokenizer", None), "decoder", None)
     join = getattr(tokenizer, "convert_tokens_to_string", getattr(decoder, "decode", None))
     try:
@@ -92,6 +96,7 @@ class SpelledTokens:
         return tuple(words)
 
     def _begins_word(self, before: int, start: int) -> bool:
+        """True if the token that starts at this character begins a word after token `before`."""
         first, stop = self.spans[before]
         if start < stop or start >= len(self.whole) or self.whole[first:stop] == " ":
             return False  # within a character, or after a mark that stands alone
@@ -103,26 +108,26 @@ class SpelledTokens:
 def boundary(left: str, right: str) -> bool:
     """True if a word ends between two characters."""
     kinds = unicodedata.category(left), unicodedata.category(right)
-    if kinds[1][0] == "M" or "Cf" in kinds:  # accents, and what joins emoji
+    if kinds[1][0] == "M" or "Cf" in kinds:  # accents, and characters that join emoji
         return False
-    apart = any(each.isspace() or HAN_CHARACTER.match(each) for each in (left, right))
-    return apart or any(kind[0] in "PS" for kind in kinds)
+    separates = any(one.isspace() or HAN_CHARACTER.match(one) for one in (left, right))
+    return separates or any(kind[0] in "PS" for kind in kinds)
 
 
 def spell(pieces: Sequence[Piece], spelling: Spelling, special: Sequence[bool]) -> SpelledTokens:
-    """The pieces as text: a character that is spread over three is 我[1/3], 我[2/3], 我[3/3].
+    """The pieces as text; a character spread over three pieces is 我[1/3], 我[2/3], 我[3/3].
 
-    Special ones stand for no characters of the whole text.
+    Special tokens are shown as they are written, and stand for no characters of the whole text.
     """
     pairs = zip(pieces, special, strict=True)
     pieces = [
-        each.decode(errors="replace") if isinstance(each, bytes) and is_special else each
-        for each, is_special in pairs
+        piece.decode(errors="replace") if isinstance(piece, bytes) and is_special else piece
+        for piece, is_special in pairs
     ]
     texts: list[str] = []
     spans: list[tuple[int, int]] = []
     whole: list[str] = []
-    place = 0
+    length = 0  # characters of the whole text so far
     for start, stop in _byte_runs(pieces):
         piece = pieces[start]
         if special[start]:
@@ -130,15 +135,15 @@ def spell(pieces: Sequence[Piece], spelling: Spelling, special: Sequence[bool]) 
             spans.append((0, 0))
             continue
         if isinstance(piece, str):
-            before, plain = _unmark(piece, spelling)
-            before = before if whole else ""
-            shown, covered, more = [piece], [(len(before), len(before + plain))], before + plain
+            space, plain = _unmark(piece, spelling)
+            space = space if whole else ""
+            shown, covered, text = [piece], [(len(space), len(space + plain))], space + plain
         else:
-            shown, covered, more = _spell_bytes(pieces[start:stop])  # type: ignore[arg-type]
+            shown, covered, text = _spell_bytes(pieces[start:stop])  # type: ignore[arg-type]
         texts += shown
-        spans += [(place + first, place + last) for first, last in covered]
-        whole.append(more)
-        place += len(more)
+        spans += [(length + first, length + last) for first, last in covered]
+        whole.append(text)
+        length += len(text)
     return SpelledTokens(tuple(map(visible, texts)), "".join(whole), tuple(spans))
 
 
@@ -146,15 +151,16 @@ def _byte_runs(pieces: Sequence[Piece]) -> Iterator[tuple[int, int]]:
     """Runs of pieces that may share a character: a run ends before a byte that begins one."""
     start = 0
     for stop, piece in enumerate([*pieces[1:], ""], start=1):
-        goes_on = isinstance(piece, bytes) and piece[:1] and 0x80 <= piece[0] < 0xC0
-        if not goes_on or isinstance(pieces[start], str):
+        # in UTF-8 the second and later bytes of a character are 0x80 to 0xBF
+        continues = isinstance(piece, bytes) and piece[:1] and 0x80 <= piece[0] < 0xC0
+        if not continues or isinstance(pieces[start], str):
             if start < len(pieces):
                 yield start, stop
             start = stop
 
 
 def _unmark(piece: str, spelling: Spelling) -> tuple[str, str]:
-    """The space that the tokenizer puts before a piece, and the piece without its marks."""
+    """The space that the tokenizer puts before a piece, and the piece without its markers."""
     plain = piece.replace("▁", " ")
     if spelling.continued and plain.startswith("##"):
         return "", plain[2:]
@@ -167,33 +173,34 @@ def _spell_bytes(run: Sequence[bytes]) -> tuple[list[str], list[tuple[int, int]]
         with suppress(UnicodeDecodeError):
             text = run[0].decode()
             return [text], [(0, len(text))], text
-    owners = [index for index, piece in enumerate(run) for _ in piece]
+    owners = [index for index, piece in enumerate(run) for _ in piece]  # the piece of each byte
     texts, whole = [""] * len(run), ""
     spans: list[tuple[int, int] | None] = [None] * len(run)
-    place = 0
+    position = 0
     for character, size in _decode_characters(b"".join(run)):
-        parts = sorted(set(owners[place : place + size]))
+        parts = sorted(set(owners[position : position + size]))
         for index, owner in enumerate(parts, start=1):
-            spread = f"[{index}/{len(parts)}]" if len(parts) > 1 else ""
-            texts[owner] += character + spread
+            share = f"[{index}/{len(parts)}]" if len(parts) > 1 else ""
+            texts[owner] += character + share
             spans[owner] = ((spans[owner] or (len(whole), 0))[0], len(whole) + 1)
         whole += character if len(character) == 1 else "\ufffd"
-        place += size
-    return texts, [each or (0, 0) for each in spans], whole
+        position += size
+    return texts, [span or (0, 0) for span in spans], whole
 
 
 def _decode_characters(data: bytes) -> Iterable[tuple[str, int]]:
     """Each character with its number of bytes; a byte that belongs to none as <0xE6>."""
-    place = 0
-    while place < len(data):
-        lead = data[place]
+    position = 0
+    while position < len(data):
+        lead = data[position]
+        # the first byte of a character in UTF-8 says how many bytes it has
         size = 1 + (lead >= 0xC0) + (lead >= 0xE0) + (lead >= 0xF0)
         try:
-            yield data[place : place + size].decode(), size
-            place += size
+            yield data[position : position + size].decode(), size
+            position += size
         except UnicodeDecodeError:
             yield f"<0x{lead:02X}>", 1
-            place += 1
+            position += 1
 
 
 def visible(text: str) -> str:
@@ -203,28 +210,22 @@ def visible(text: str) -> str:
     'a\\n'
     """
     if text.isprintable() and unicodedata.category(text[:1] or " ") != "Mn":
-        return text  # most are
-    alone = all(unicodedata.category(each) in ("Cf", "Mn") for each in text)
-    return "".join(_escape(each) if alone or _is_hidden(each) else each for each in text)
+        return text  # the usual case, which is fast
+    # accents and joiners are invisible only where there is nothing that they could change
+    alone = all(unicodedata.category(one) in ("Cf", "Mn") for one in text)
+    return "".join(_escape(one) if alone or _is_hidden(one) else one for one in text)
 
 
 def _is_hidden(character: str) -> bool:
+    """True for control characters, line separators, and those that change the text's direction."""
     is_control = unicodedata.bidirectional(character) in _BIDI_CONTROLS
     return is_control or unicodedata.category(character) in ("Cc", "Zl", "Zp")
 
 
-_BIDI_CONTROLS = {
-    "LRE",
-    "RLE",
-    "LRO",
-    "RLO",
-    "PDF",
-    "LRI",
-    "RLI",
-    "FSI",
-    "PDI",
-}  # change the direction of text
+# bidirectional classes of the characters that change the direction of text
+_BIDI_CONTROLS = {*["LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"]}
 
 
 def _escape(character: str) -> str:
+    r"""The character as an escape sequence, such as \n."""
     return character.encode("unicode_escape").decode("ascii")

@@ -27,19 +27,21 @@ class TokenNamer:
         """
         if self._tokenizer is None:
             return Tokens(tuple(map(str, ids)), tuple(ids))
-        special = tuple(each in self._special for each in ids)
+        special = tuple(number in self._special for number in ids)
         spelled = self._spell(ids, special)
         offsets, words = self._offsets(ids, spelled), spelled.words(special)
         return Tokens(spelled.texts, tuple(ids), offsets, words, special)
 
     def name_texts(self, encoding: Mapping[str, Any], texts: Sequence[Text]) -> list[Tokens]:
         """The tokens of each text of a batch that the tokenizer encoded, without padding."""
-        return [self._name_text(EncodedText.of(encoding, *each)) for each in enumerate(texts)]
+        encoded = (EncodedText.of(encoding, index, text) for index, text in enumerate(texts))
+        return [self._name_text(text) for text in encoded]
 
     def _name_text(self, encoded: EncodedText) -> Tokens:
+        """The tokens of one text that the tokenizer encoded."""
         special = tuple(
-            each in self._special or added
-            for each, added in zip(encoded.ids, encoded.added, strict=True)
+            number in self._special or added
+            for number, added in zip(encoded.ids, encoded.added, strict=True)
         )
         spelled = self._spell(encoded.ids, special)
         words = encoded.words
@@ -53,8 +55,8 @@ class TokenNamer:
         The offsets and words of the new tokens are counted on from the end of the prompt.
         """
         both = self.name_ids((*(prompt.ids or ()), *ids))
-        texts = [place for place, special in enumerate(prompt.special or ()) if not special]
-        last = texts[-1] if texts else None
+        ordinary = [index for index, special in enumerate(prompt.special or ()) if not special]
+        last = ordinary[-1] if ordinary else None
         return replace(
             both,
             offsets=_extend_offsets(prompt.offsets, both.offsets, last),
@@ -76,8 +78,9 @@ class TokenNamer:
         )
 
     def _spell(self, ids: Sequence[int], special: Sequence[bool]) -> SpelledTokens:
-        known = {each: self._piece(each) for each in {*ids}}
-        return spell([known[each] for each in ids], self._spelling, special)
+        """The ids as text; each id is looked up once, as asking a tokenizer is slow."""
+        pieces = {number: self._piece(number) for number in {*ids}}
+        return spell([pieces[number] for number in ids], self._spelling, special)
 
     def _piece(self, number: int) -> Piece:
         """The piece of an id; the id itself as text if the tokenizer does not have it."""
@@ -89,14 +92,15 @@ class TokenNamer:
         return self._spelling.read(piece, literal=number in self._literal)
 
     def _offsets(self, ids: Sequence[int], spelled: SpelledTokens) -> Spans | None:
+        """The characters of each token in the decoded text; None if the pieces spell another."""
         try:
             text = str(self._tokenizer.decode(list(ids), skip_special_tokens=True))
         except (AttributeError, LookupError, ValueError):
             return None
         if spelled.whole not in (text, f" {text}"):
             return None
-        more = len(text) - len(spelled.whole)  # a space before the first word is not in the text
-        return tuple((max(0, start + more), max(0, stop + more)) for start, stop in spelled.spans)
+        shift = len(text) - len(spelled.whole)  # a space before the first word is not in the text
+        return tuple((max(0, start + shift), max(0, stop + shift)) for start, stop in spelled.spans)
 
 
 def _special_ids(tokenizer: Any) -> set[int]:
@@ -110,15 +114,21 @@ def _special_ids(tokenizer: Any) -> set[int]:
 
 
 def _extend_offsets(prompt: Spans | None, both: Spans | None, last: int | None) -> Spans | None:
+    """The offsets of the prompt, then those of the new tokens, moved to the prompt's counting.
+
+    `last` is the last token of the prompt that is not special: there both countings are compared.
+    """
     if prompt is None or both is None:
         return None
-    more = 0 if last is None else prompt[last][1] - both[last][1]
-    tail = ((start + more, stop + more) if stop else (0, 0) for start, stop in both[len(prompt) :])
+    shift = 0 if last is None else prompt[last][1] - both[last][1]
+    new = both[len(prompt) :]
+    tail = ((start + shift, stop + shift) if stop else (0, 0) for start, stop in new)
     return (*prompt, *tail)
 
 
 def _extend_words(prompt: Words | None, both: Words | None, last: int | None) -> Words | None:
+    """The word indices of the prompt, then those of the new tokens, in the prompt's counting."""
     if prompt is None or both is None:
         return None
-    more = 0 if last is None else (prompt[last] or 0) - (both[last] or 0)
-    return (*prompt, *(None if each is None else each + more for each in both[len(prompt) :]))
+    shift = 0 if last is None else (prompt[last] or 0) - (both[last] or 0)
+    return (*prompt, *(None if word is None else word + shift for word in both[len(prompt) :]))

@@ -19,7 +19,11 @@ from regard.tracing.recording.record import CallRecord
 from regard.tracing.statistics.moments import Moments
 from regard.tracing.statistics.numbers import LAST, MEASURES, example_numbers
 from regard.tracing.statistics.rows import SiteRows
-from regard.tracing.statistics.streams import KindIndices, find_streams_of_stacks, find_told_streams
+from regard.tracing.statistics.streams import (
+    KindIndices,
+    find_streams_by_length,
+    find_streams_of_stacks,
+)
 from regard.tracing.watcher import watching
 from regard.types import Gap
 from regard.types.maps import MapKind
@@ -31,8 +35,8 @@ STATISTICS = WatchOptions(ObserveOptions(atlas=0), keep=Keep("summary"))
 class SiteStatistics:
     """Moments over examples of each measure of each head of one site.
 
-    An example's number is a mean over its rows, as in `measures.head_numbers`, so that each example
-    counts once, whatever its length. `rows` is how many rows there were in all.
+    The number of an example is a mean over its rows, as in `measures.head_numbers`, so that each
+    example counts once, whatever its length. `rows` is the number of rows of all examples.
     """
 
     kind: MapKind
@@ -63,19 +67,21 @@ class BatchStatistics:
         self.measures = (*MEASURES, *filter(None, kinds), LAST)
         self.sites: dict[str, SiteStatistics] = {}
         self.gaps: tuple[Gap, ...] = ()
-        self._kinds, self._told = tuple(kinds), dict[str, KindIndices]()
-        self._again = Counter[str]()
+        self._kinds = tuple(kinds)
+        self._stream_kinds: dict[str, KindIndices] = {}  # by the name of the stream
+        self._calls = Counter[str]()  # how often each site has attended so far
 
     def set_kinds(self, kinds: Mapping[str, KindIndices]) -> None:
-        """Set the kind of each token of each stream, best before the model runs.
+        """Set the kind of each token of each stream.
 
-        Kinds are indices into the measures of token kinds; the index after the last is padding.
+        Kinds are indices into the names of token kinds; the index after the last is padding. If
+        they are set before the model runs, its calls can be reduced at once and need not be kept.
         """
-        self._told = dict(kinds)
+        self._stream_kinds = dict(kinds)
 
     def add_call(self, call: CallRecord) -> bool:
         """Add a call at once if the kinds of its tokens are known; False if they are not."""
-        sides = find_told_streams(call, self._told, len(self._kinds))
+        sides = find_streams_by_length(call, self._stream_kinds, len(self._kinds))
         if sides is None:
             return False
         batch, _, queries, _ = call.sizes
@@ -87,34 +93,36 @@ class BatchStatistics:
         self.gaps = tuple(gaps)
         if not runs:
             return
-        stacks = [stack_run(*each) for each in zip(runs, find_trace_rows(runs), strict=True)]
-        sides = find_streams_of_stacks(stacks, self._told, len(self._kinds))
-        for each in stacks:
-            above, across = (sides[key] for key in stream_keys(each.record))
-            self._add_rows(SiteRows(each, above, across))
+        trace_rows = find_trace_rows(runs)
+        stacks = [stack_run(*pair) for pair in zip(runs, trace_rows, strict=True)]
+        sides = find_streams_of_stacks(stacks, self._stream_kinds, len(self._kinds))
+        for stack in stacks:
+            row_tokens, column_tokens = (sides[key] for key in stream_keys(stack.record))
+            self._add_rows(SiteRows(stack, row_tokens, column_tokens))
 
     def _add_rows(self, rows: SiteRows) -> None:
         """Add the rows of a site; if the site attends a second time, it is called path#1."""
         site = rows.call.site
-        again, self._again[site] = self._again[site], self._again[site] + 1
-        found = example_numbers(rows, self._kinds)
-        values = torch.stack([found[name] for name in self.measures], dim=1)
+        earlier_calls = self._calls[site]
+        self._calls[site] += 1
+        numbers = example_numbers(rows, self._kinds)
+        values = torch.stack([numbers[name] for name in self.measures], dim=1)
         attended = rows.live.any(dim=1)
         examples, count = int(attended.any(dim=1).sum()), int(attended.sum())
         site_statistics = SiteStatistics(rows.call.kind, examples, count, Moments.of(values))
-        self.sites[f"{site}#{again}" if again else site] = site_statistics
+        self.sites[f"{site}#{earlier_calls}" if earlier_calls else site] = site_statistics
 
 
 class StatisticsCalls(DecodingRuns):
     """Adds each call to the statistics at once if its tokens are known, and keeps it otherwise.
 
-    Memory of queries and keys that are not kept is reused by the model, which is faster than asking
-    the system for more.
+    If queries and keys are not kept, the model reuses their memory, which is faster than asking the
+    system for more.
     """
 
-    def __init__(self, tallied: BatchStatistics) -> None:
+    def __init__(self, statistics: BatchStatistics) -> None:
         super().__init__()
-        self._statistics = tallied
+        self._statistics = statistics
 
     def add(self, call: CallRecord) -> None:
         """Add the call to the statistics, or keep it until the whole batch has run."""
@@ -130,15 +138,16 @@ def collect_statistics(model: nn.Module, kinds: Sequence[str] = ()) -> Iterator[
     >>> from regard.tracing.statistics.collect import collect_statistics
     >>> attention = torch.nn.MultiheadAttention(8, 2, batch_first=True).eval()
     >>> x = torch.randn(3, 5, 8)
-    >>> with torch.no_grad(), tally(attention) as seen:
+    >>> with torch.no_grad(), collect_statistics(attention) as statistics:
     ...     _ = attention(x, x, x, need_weights=False)
-    >>> seen.sites["MultiheadAttention"].rows
+    >>> statistics.sites["MultiheadAttention"].rows
     15
     """
     statistics = BatchStatistics(kinds)
     with watching(model, STATISTICS) as watcher:
         watcher.runs = StatisticsCalls(statistics)
         yield statistics
-    # watcher and sites know each other: what one holds would stay until garbage is collected
+    # Watcher and sites refer to each other. The calls are taken out of this cycle, so that their
+    # memory is freed now and not at the next garbage collection.
     runs, watcher.runs = watcher.runs.runs, DecodingRuns()
     statistics.add_runs(runs, watcher.tracker.gaps)

@@ -35,7 +35,7 @@ class TextGroup:
 
 @dataclass(frozen=True)
 class _Example:
-    """A text and its target, if it has one, as they were read."""
+    """A text and its target, if it has one, and the encoded rows of both."""
 
     source: Text
     target: str | None
@@ -43,14 +43,16 @@ class _Example:
 
     @property
     def sizes(self) -> tuple[int, ...]:
+        """The number of tokens of the source and, if there is one, of the target."""
         return tuple(map(len, self.rows))
 
 
 class CorpusRunner(ModelRunner):
-    """Runs a model over texts in batches of at most so many tokens, padding included.
+    """Runs a model over texts in batches of at most `tokens` tokens, padding included.
 
-    Texts are cut after `longest` tokens; where none is told, where tokenizer and model say that
-    they end. A model with a decoder is made to write the second text of each pair.
+    Texts are truncated to `longest` tokens; None stands for the context length of the model and its
+    tokenizer. An encoder-decoder gets pairs: it reads the first text of a pair with its encoder and
+    the second one with its decoder (teacher forcing).
     """
 
     reader: CorpusReader
@@ -72,7 +74,7 @@ class CorpusRunner(ModelRunner):
 
     @property
     def takes_pairs(self) -> bool:
-        """Whether the model reads one text and writes another."""
+        """True for an encoder-decoder, whose texts are pairs of a source and a target."""
         return self._has_decoder
 
     def groups(self, texts: Sequence[Text]) -> list[TextGroup]:
@@ -82,13 +84,12 @@ class CorpusRunner(ModelRunner):
         """
         sources, targets = self._split_pairs(texts)
         self.reader.read(sources, targets)
-        written: Sequence[str | None] = targets or [None] * len(sources)
-        examples = [
-            _Example(*pair, self._rows(*pair)) for pair in zip(sources, written, strict=True)
-        ]
-        there = [each for each in examples if all(each.sizes)]
-        there.sort(key=lambda each: each.sizes, reverse=True)
-        return [_make_group(some) for some in self._split_batches(there)]
+        optional: Sequence[str | None] = targets or [None] * len(sources)
+        pairs = zip(sources, optional, strict=True)
+        examples = [_Example(*pair, self._rows(*pair)) for pair in pairs]
+        not_empty = [example for example in examples if all(example.sizes)]
+        not_empty.sort(key=lambda example: example.sizes, reverse=True)
+        return [_make_group(batch) for batch in self._split_batches(not_empty)]
 
     def run_group(self, group: TextGroup) -> BatchStatistics:
         """Run the group, and return the statistics of every head."""
@@ -97,29 +98,31 @@ class CorpusRunner(ModelRunner):
         with (
             evaluation_mode(self.model),
             torch.no_grad(),
-            collect_statistics(self.model, names) as found,
+            collect_statistics(self.model, names) as statistics,
         ):
-            found.set_kinds(self._token_kinds(group.batch, arguments))
+            statistics.set_kinds(self._token_kinds(group.batch, arguments))
             with explain_index_errors(self.model):
                 self.forward(arguments)
-        return found
+        return statistics
 
     def _split_pairs(self, texts: Sequence[Text]) -> tuple[list[Text], list[str] | None]:
         """The texts that the model reads, and the targets if it has a decoder."""
-        pairs = [each for each in texts if isinstance(each, tuple)]
+        pairs = [text for text in texts if isinstance(text, tuple)]
         if self._has_decoder and len(pairs) == len(texts):
             return [source for source, _ in pairs], [target for _, target in pairs]
         if self._has_decoder or len(pairs) not in (0, len(texts)):
-            wanted = "pairs (source, target)" if self._has_decoder else "texts, or pairs of them"
-            one = next(each for each in texts if self._has_decoder != isinstance(each, tuple))
+            expected = "pairs (source, target)" if self._has_decoder else "texts, or pairs of them"
+            wrong = next(text for text in texts if self._has_decoder != isinstance(text, tuple))
             raise InputError(
-                f"{type(self.model).__name__} expected {wanted}, got {str(one)[:60]!r} among them"
+                f"{type(self.model).__name__} expected {expected}, got "
+                f"{str(wrong)[:60]!r} among them"
             )
         return list(texts), None
 
     def _rows(self, source: Text, target: str | None) -> tuple[EncodedRow, ...]:
-        read = self.reader.source(source)
-        return (read,) if target is None else (read, self.reader.target(target))
+        """The encoded source and, if there is one, the encoded target of an example."""
+        encoded = self.reader.source(source)
+        return (encoded,) if target is None else (encoded, self.reader.target(target))
 
     def _split_batches(self, examples: Iterable[_Example]) -> Iterator[list[_Example]]:
         """Runs of examples that fit in one batch of at most `tokens` tokens, padding included.
@@ -127,39 +130,40 @@ class CorpusRunner(ModelRunner):
         A model that takes no attention mask gets texts of one length in a batch.
         """
         masked = not self._parameters or "attention_mask" in self._parameters
-        part, longest = list[_Example](), tuple[int, ...]()
-        for each in examples:
-            both = tuple(map(max, longest, each.sizes)) if part else each.sizes
-            alike = masked or each.sizes[0] == both[0]
-            if part and (sum(both) * (len(part) + 1) > self._tokens or not alike):
-                yield part
-                part, both = [], each.sizes
-            part.append(each)
-            longest = both
-        if part:
-            yield part
+        batch, padded = list[_Example](), tuple[int, ...]()  # padded: lengths of a row of the batch
+        for example in examples:
+            sizes = tuple(map(max, padded, example.sizes)) if batch else example.sizes
+            fits = masked or example.sizes[0] == sizes[0]
+            if batch and (sum(sizes) * (len(batch) + 1) > self._tokens or not fits):
+                yield batch
+                batch, sizes = [], example.sizes
+            batch.append(example)
+            padded = sizes
+        if batch:
+            yield batch
 
     def _token_kinds(self, batch: InputBatch, arguments: dict[str, Any]) -> dict[str, KindIndices]:
         """The kinds of the source tokens, and of the tokens that the decoder reads."""
         padding = len(self._kinds.names)
-        rows = [self.reader.source(each).kinds for each in batch.examples]
+        rows = [self.reader.source(text).kinds for text in batch.examples]
         if batch.targets is None:
             return {"tokens": pad_rows(rows, padding)}
-        read = arguments["decoder_input_ids"].tolist()
-        lengths = [len(self.reader.target(each)) for each in batch.targets]
-        # a start that the tokenizer had put there itself was taken off
-        shorter = max(lengths) - len(read[0])
-        sorter = self.reader.target_kinds
-        told = [
-            [sorter.kind_of_start(ids[0]), *sorter.kinds_of(ids[1 : length - shorter])]
-            for ids, length in zip(read, lengths, strict=True)
+        inputs = arguments["decoder_input_ids"].tolist()
+        lengths = [len(self.reader.target(text)) for text in batch.targets]
+        # if the tokenizer itself had begun the target with a start token, it was removed
+        removed = max(lengths) - len(inputs[0])
+        finder = self.reader.target_kinds
+        targets = [
+            [finder.kind_of_start(ids[0]), *finder.kinds_of(ids[1 : length - removed])]
+            for ids, length in zip(inputs, lengths, strict=True)
         ]
-        return {"source": pad_rows(rows, padding), "target": pad_rows(told, padding)}
+        return {"source": pad_rows(rows, padding), "target": pad_rows(targets, padding)}
 
 
 def _make_group(examples: Sequence[_Example]) -> TextGroup:
-    sources = [each.source for each in examples]
-    targets = [each.target for each in examples if each.target is not None]
+    """The examples of one batch as a group, with the number of truncated ones."""
+    sources = [example.source for example in examples]
+    targets = [example.target for example in examples if example.target is not None]
     kind: InputKind = "pair" if isinstance(sources[0], tuple) else "text"
-    cut = sum(any(row.cut for row in each.rows) for each in examples)
+    cut = sum(any(row.cut for row in example.rows) for example in examples)
     return TextGroup(InputBatch(kind, sources, targets or None), cut)

@@ -13,13 +13,14 @@ Numbers = Float[Tensor, "measure head"]
 class Moments:
     """The count of examples, their mean, and the sum of squared differences from the mean.
 
-    Two of them add up to those of all examples together (Chan, Golub & LeVeque 1979),
-    without the loss of digits of sums of squares. An example whose number is not finite is not
-    counted for that number.
+    The sum of two `Moments` is that of all their examples together (Chan, Golub & LeVeque 1979). It
+    does not lose digits, as the difference of two large sums of squares would. An example whose
+    number is not finite is not counted for that number.
 
     >>> import torch
     >>> from regard.tracing.statistics.moments import Moments
-    >>> one, other = (Moments.of(torch.tensor(each)[:, None, None]) for each in ([1.0, 3.0], [5.0]))
+    >>> one = Moments.of(torch.tensor([1.0, 3.0])[:, None, None])
+    >>> other = Moments.of(torch.tensor([5.0])[:, None, None])
     >>> (one + other).mean.item(), (one + other).spread.item()
     (3.0, 2.0)
     """
@@ -41,11 +42,11 @@ class Moments:
     def __add__(self, other: "Moments") -> "Moments":
         count = self.count + other.count
         share = other.count / count.clamp_min(1)
-        apart = other.mean - self.mean
+        difference = other.mean - self.mean
         return Moments(
             count,
-            self.mean + apart * share,
-            self.squares + other.squares + apart.square() * self.count * share,
+            self.mean + difference * share,
+            self.squares + other.squares + difference.square() * self.count * share,
         )
 
     @property
@@ -55,6 +56,6 @@ class Moments:
 
     @property
     def spread(self) -> Numbers:
-        """The standard deviation over examples (n - 1 below the line); NaN of fewer than two."""
-        found = (self.squares / (self.count - 1).clamp_min(1)).sqrt()
-        return found.where(self.count > 1, torch.nan)
+        """The standard deviation over examples (divided by n - 1); NaN for fewer than two."""
+        deviation = (self.squares / (self.count - 1).clamp_min(1)).sqrt()
+        return deviation.where(self.count > 1, torch.nan)

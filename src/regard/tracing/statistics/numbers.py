@@ -23,11 +23,11 @@ MEASURES = (
     "on_padding",
     "on_sink",
 )
-LAST = "deviation"
+LAST = "deviation"  # how far the masses of a row on all kinds of tokens are from one, at most
 _WITHIN_ONE_TEXT = ("distance", "locality", "on_self", "on_previous", "on_next", "on_future")
 
 Heads = Float[Tensor, "example head"]
-Rowed = Float[Tensor, "example head row"]
+RowNumbers = Float[Tensor, "example head row"]
 
 
 def example_numbers(rows: SiteRows, kinds: Sequence[str]) -> dict[str, Heads]:
@@ -38,27 +38,27 @@ def example_numbers(rows: SiteRows, kinds: Sequence[str]) -> dict[str, Heads]:
     """
     live, numbers = rows.live, rows.numbers
     numbers = numbers | {"effective_keys": numbers["entropy"].exp()}
-    found = _means(numbers, live)
-    found["evenness"] = _evenness(rows)
-    found["locality"] = found["on_self"] + found["on_previous"] + found["on_next"]
-    unknown = torch.full_like(found["entropy"], torch.nan)
+    means = _means(numbers, live)
+    means["evenness"] = _evenness(rows)
+    means["locality"] = means["on_self"] + means["on_previous"] + means["on_next"]
+    unknown = torch.full_like(means["entropy"], torch.nan)
     if rows.call.kind == "cross":
-        found |= dict.fromkeys(_WITHIN_ONE_TEXT, unknown)
+        means |= dict.fromkeys(_WITHIN_ONE_TEXT, unknown)
     masses = rows.by_kind(len(kinds) + 1)
     if masses is None:
-        return found | dict.fromkeys([*kinds, LAST], unknown)
-    found |= _means(dict(zip([*kinds, "on_padding"], masses.unbind(dim=3), strict=True)), live)
+        return means | dict.fromkeys([*kinds, LAST], unknown)
+    means |= _means(dict(zip([*kinds, "on_padding"], masses.unbind(dim=3), strict=True)), live)
     missing = (1 - masses.sum(dim=3) - numbers["on_sink"]).abs()
     worst = missing.masked_fill(~live, 0.0).amax(dim=2).double()
-    return found | {LAST: worst.where(live.any(dim=2), torch.nan)}
+    return means | {LAST: worst.where(live.any(dim=2), torch.nan)}
 
 
 def _means(
-    numbers: Mapping[str, Rowed], which: Bool[Tensor, "example head row"]
+    numbers: Mapping[str, RowNumbers], which: Bool[Tensor, "example head row"]
 ) -> dict[str, Heads]:
     """The means of all measures at once, which is faster than one by one for short texts."""
-    found = mean_over(torch.stack(list(numbers.values())), which)
-    return dict(zip(numbers, found, strict=True))
+    means = mean_over(torch.stack(list(numbers.values())), which)
+    return dict(zip(numbers, means, strict=True))
 
 
 def mean_over(
@@ -69,6 +69,10 @@ def mean_over(
 
 
 def _evenness(rows: SiteRows) -> Heads:
+    """The mean over rows of entropy / log(number of visible keys); 1 is a uniform row.
+
+    Rows that can see only one key have no evenness and are left out.
+    """
     outcomes = rows.visible + (rows.numbers["on_sink"] > 0)
     several = (outcomes > 1) & rows.live
     return mean_over((rows.numbers["entropy"] / outcomes.log()).clamp(0, 1), several)

@@ -23,9 +23,10 @@ Numbers = Float[Tensor, "example head row"]
 
 @dataclass(frozen=True, eq=False)
 class SiteRows:
-    """The rows of a site: `above` are the tokens of its rows, `across` those of its columns.
+    """The rows of a site in every example of a batch.
 
-    Where a vision model attends within windows, the windows of an example are stacked as rows.
+    `above` are the tokens that the rows stand for, `across` those of the columns. Where a vision
+    model attends within windows, the windows of an example are stacked as rows.
     """
 
     stack: StackedCall
@@ -34,24 +35,25 @@ class SiteRows:
 
     @property
     def call(self) -> CallRecord:
-        """The call of all examples."""
+        """The attention call, with all examples of the batch."""
         return self.stack.record
 
     @cached_property
     def numbers(self) -> dict[str, Numbers]:
         """The statistics of each row by name."""
-        found = {name: self._by_example(part) for name, part in vars(self._statistics).items()}
-        del found["largest_key"]
-        found["confidence"] = found.pop("largest")
-        return found
+        statistics = vars(self._statistics).items()
+        numbers = {name: self._by_example(values) for name, values in statistics}
+        del numbers["largest_key"]  # an index, of which no mean can be taken
+        numbers["confidence"] = numbers.pop("largest")
+        return numbers
 
     @cached_property
     def live(self) -> Bool[Tensor, "example head row"]:
         """True for rows of real tokens that attend to any key or to a sink."""
         _, _, queries, _ = self.call.sizes
-        late = self.above.real.shape[1] - queries  # rows that a cache had read before
-        there = torch.tensor(self.stack.rows) >= 0
-        real = self.above.real[:, late:].repeat(1, self.call.windows) & there[:, None]
+        cached = self.above.real.shape[1] - queries  # tokens of earlier calls, now in the cache
+        in_call = torch.tensor(self.stack.rows) >= 0  # examples that this call has a row of
+        real = self.above.real[:, cached:].repeat(1, self.call.windows) & in_call[:, None]
         attends = (self.numbers["confidence"] != 0) | (self.numbers["on_sink"] != 0)
         return attends & real[:, None]
 
@@ -80,26 +82,29 @@ class SiteRows:
         batch, _, _, keys = self.call.sizes
         labels = kinds.new_full((batch, keys), -1)
         labels[self._index] = kinds.repeat_interleave(self.call.windows, dim=0)
-        found = self._mass_by_label(labels)
-        return F.pad(self._by_example(found), (0, count - found.shape[3]))
+        mass = self._mass_by_label(labels)
+        # kinds that no token of the batch has are missing at the end
+        return F.pad(self._by_example(mass), (0, count - mass.shape[3]))
 
     def _mass_by_label(
         self, labels: Int[Tensor, "batch key"]
     ) -> Float[Tensor, "batch head query label"]:
+        """The mass of each row on the keys of each label; keys with the label -1 count for none."""
         call = self.call
         labels = labels.to(call.query.device)
         if call.weights is not None:
-            own = F.one_hot(labels.clamp_min(0)) * (labels >= 0)[..., None]
-            return call.weights @ own[:, None].to(call.weights)
+            one_hot = F.one_hot(labels.clamp_min(0)) * (labels >= 0)[..., None]
+            return call.weights @ one_hot[:, None].to(call.weights)
         assert call.observation is not None
         assert call.scoring is not None
         sides = (call.query, call.key, call.observation.lse)
-        found = received(*sides, call.scoring, labels=labels).by_label
-        assert found is not None
-        return found
+        mass = received(*sides, call.scoring, labels=labels).by_label
+        assert mass is not None
+        return mass
 
     @cached_property
     def _statistics(self) -> Statistics:
+        """The statistics that the kernel observed, else those of the weights that were kept."""
         if self.call.weights is not None:
             return statistics_of(self.call.weights, self._offset)
         assert self.call.observation is not None
@@ -108,17 +113,18 @@ class SiteRows:
 
     @property
     def _offset(self) -> int:
-        """The column at which the first row stands."""
+        """The column of the same token as the first row: row i stands at column offset + i."""
         if self.call.scoring is not None:
             return self.call.scoring.offset
         _, _, queries, keys = self.call.sizes
         return keys - queries if self.call.is_self_attention else 0
 
     def _count_visible(self, mask: Mask | None) -> Int[Tensor, "example _head row"]:
-        found = list(self._counts(mask or everything()))
-        return self._stack_windows(torch.cat(found, dim=2))
+        """How many real columns each row may see by this mask."""
+        counts = list(self._count_strips(mask or everything()))
+        return self._stack_windows(torch.cat(counts, dim=2))
 
-    def _counts(self, mask: Mask) -> Iterator[Int[Tensor, "_batch _head _query"]]:
+    def _count_strips(self, mask: Mask) -> Iterator[Int[Tensor, "_batch _head _query"]]:
         """How many real columns each row may see, a strip of rows at a time."""
         _, _, queries, keys = self.call.sizes
         real = self.across.real.repeat_interleave(self.call.windows, dim=0)[:, None, None]
@@ -126,17 +132,19 @@ class SiteRows:
         for start in range(0, queries, height):
             run = range(start, min(queries, start + height))
             area = Area(run, range(keys), self._offset, self.call.query.device)
-            seen = mask.cut(area).cpu()
-            seen = seen[self._index] if len(seen) > 1 and not self._is_whole else seen
-            yield (seen & real).sum(dim=3).expand(-1, -1, len(run))
+            visible = mask.cut(area).cpu()
+            if len(visible) > 1 and not self._is_whole:  # a mask of its own for each example
+                visible = visible[self._index]
+            yield (visible & real).sum(dim=3).expand(-1, -1, len(run))
 
     @cached_property
     def _is_whole(self) -> bool:
+        """True if the examples are the rows of the call's batch, in order: nothing to reorder."""
         return self.call.windows == 1 and is_whole_batch(self.call, self.stack.rows)
 
     @cached_property
     def _index(self) -> Int[Tensor, " row"]:
-        """The row of the call's batch that each window of each example has."""
+        """The row of the call's batch for each window of each example."""
         first = torch.tensor(self.stack.rows).clamp_min(0) * self.call.windows
         return (first[:, None] + torch.arange(self.call.windows)).flatten()
 
@@ -146,6 +154,7 @@ class SiteRows:
         return self._stack_windows(part if self._is_whole else part[self._index])
 
     def _stack_windows(self, part: Tensor) -> Tensor:
+        """Numbers of (example * window, head, query ...) as (example, head, window * query ...)."""
         if self.call.windows == 1:
             return part
         windows: Tensor = part.unflatten(0, (-1, self.call.windows))

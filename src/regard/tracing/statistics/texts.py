@@ -15,8 +15,8 @@ from regard.tracing.inputs.token_names import TokenNamer
 from regard.types import Tokens
 
 _MASK, _SPECIAL = "attention_mask", "special_tokens_mask"
-_PART = re.compile("<0x[0-9A-F]{2}>")  # a byte that is no character by itself
-_START = Tokens((), ids=(), special=())
+_BYTE = re.compile("<0x[0-9A-F]{2}>")  # a byte that is no character by itself
+_NO_TOKENS = Tokens((), ids=(), special=())
 
 
 @dataclass(frozen=True)
@@ -45,36 +45,38 @@ class KindFinder:
     A piece that is a part of a character has no kind by itself; then the whole text is classified.
     """
 
-    def __init__(self, labels: TokenNamer, kinds: TokenKinds) -> None:
-        self._namer, self._kinds = labels, kinds
+    def __init__(self, namer: TokenNamer, kinds: TokenKinds) -> None:
+        self._namer, self._kinds = namer, kinds
         self._known: dict[tuple[int, bool], int | None] = {}
 
     def kinds_of(self, ids: Sequence[int], special: Sequence[bool] | None = None) -> list[int]:
         """The kinds of the tokens of one text; `special` are those that the tokenizer added."""
         special = [False] * len(ids) if special is None else special
-        found = [self._lone(*each) for each in zip(ids, special, strict=True)]
-        if None not in found:
-            return [each for each in found if each is not None]
+        kinds = [self._kind_of_id(*pair) for pair in zip(ids, special, strict=True)]
+        if None not in kinds:
+            return [kind for kind in kinds if kind is not None]
         tokens = self._namer.name_ids(ids)
         both = zip(tokens.special or special, special, strict=True)
-        return self._of(replace(tokens, special=tuple(one or other for one, other in both)))
+        return self._classify(replace(tokens, special=tuple(one or other for one, other in both)))
 
     def kind_of_start(self, start: int) -> int:
         """The kind of a decoder's start token."""
-        return self._of(self._namer.prepend_start(start, _START))[0]
+        return self._classify(self._namer.prepend_start(start, _NO_TOKENS))[0]
 
-    def _lone(self, number: int, special: bool) -> int | None:
+    def _kind_of_id(self, number: int, special: bool) -> int | None:
+        """The kind of a token by its id alone; None if it is a part of a character."""
         key = number, special
         if key not in self._known:
             tokens = self._namer.name_ids((number,))
-            part = _PART.search(tokens.texts[0]) is not None
-            told = replace(tokens, special=(True,)) if special else tokens
-            self._known[key] = None if part else self._of(told)[0]
+            is_part = _BYTE.search(tokens.texts[0]) is not None
+            tokens = replace(tokens, special=(True,)) if special else tokens
+            self._known[key] = None if is_part else self._classify(tokens)[0]
         return self._known[key]
 
-    def _of(self, tokens: Tokens) -> list[int]:
-        found: list[int] = self._kinds.of(tokens).tolist()
-        return found
+    def _classify(self, tokens: Tokens) -> list[int]:
+        """The kind of each token."""
+        kinds: list[int] = self._kinds.of(tokens).tolist()
+        return kinds
 
 
 class CorpusReader(InputReader):
@@ -93,11 +95,13 @@ class CorpusReader(InputReader):
 
     def read(self, texts: Sequence[Text], targets: Sequence[str] | None) -> None:
         """Encode texts; those that were encoded before are dropped."""
-        pairs = [each for each in texts if isinstance(each, tuple)]
+        pairs = [text for text in texts if isinstance(text, tuple)]
         columns = [list(column) for column in zip(*pairs, strict=True)] if pairs else [list(texts)]
-        self._sources = dict(zip(texts, self._rows(self.source_kinds, *columns), strict=True))
+        self._sources = dict(
+            zip(texts, self._encode_rows(self.source_kinds, *columns), strict=True)
+        )
         if targets is not None:
-            rows = self._rows(self.target_kinds, text_target=list(targets))
+            rows = self._encode_rows(self.target_kinds, text_target=list(targets))
             self._targets = dict(zip(targets, rows, strict=True))
 
     def source(self, text: Text) -> EncodedRow:
@@ -110,56 +114,66 @@ class CorpusReader(InputReader):
 
     def encode(self, kind: InputKind, examples: Sequence[Any], side: PaddingSide) -> ModelInputs:
         """The arguments of encoded texts; their tokens are not named, which saves time."""
-        rows = [self._sources[each] for each in examples]
+        rows = [self._sources[text] for text in examples]
         return ModelInputs(self._pad_arguments("source", rows), (None,) * len(rows))
 
     def encode_targets(self, texts: Sequence[str]) -> tuple[Tensor, Tensor, list[Tokens]]:
         """Ids and mask of targets that were encoded; their tokens are not named."""
-        found = self._pad_arguments("target", [self._targets[each] for each in texts])
-        return found["input_ids"], found[_MASK], [_START] * len(texts)
+        arguments = self._pad_arguments("target", [self._targets[text] for text in texts])
+        return arguments["input_ids"], arguments[_MASK], [_NO_TOKENS] * len(texts)
 
     def _pad_arguments(
         self, side: Literal["source", "target"], rows: Sequence[EncodedRow]
     ) -> dict[str, Tensor]:
         """The rows as padded tensors; the mask hides the padding, so its id does not matter."""
-        own = getattr(self.tokenizer, side, self.tokenizer)
-        fill = {"input_ids": getattr(own, "pad_token_id", None) or 0}
+        tokenizer = getattr(self.tokenizer, side, self.tokenizer)
+        fill = {"input_ids": getattr(tokenizer, "pad_token_id", None) or 0}
         return {
             name: pad_rows([row.parts[name] for row in rows], fill.get(name, 0))
             for name in rows[0].parts
         }
 
-    def _rows(
-        self, sorter: KindFinder, *columns: list[str], **target: list[str]
+    def _encode_rows(
+        self, finder: KindFinder, *columns: list[str], **target: list[str]
     ) -> list[EncodedRow]:
-        """Each text, truncated if it is too long; one token more than allowed shows which are."""
-        more = None if self._longest is None else self._longest + 1
-        encoding = self._encoded(columns, target, more)
-        rows = [_row(sorter, encoding, number) for number in range(len(encoding["input_ids"]))]
-        long = [number for number, row in enumerate(rows) if len(row) == more]
+        """Encode each text, truncated if it is too long.
+
+        Tokenizers do not say which texts they truncated. So all are encoded with one token more
+        than allowed, and those that have this token are encoded again.
+        """
+        limit = None if self._longest is None else self._longest + 1
+        encoding = self._call_tokenizer_up_to(limit, columns, target)
+        rows = [_row(finder, encoding, index) for index in range(len(encoding["input_ids"]))]
+        long = [index for index, row in enumerate(rows) if len(row) == limit]
         if not long:
             return rows
-        some = [[column[number] for number in long] for column in columns]
-        others = {name: [texts[number] for number in long] for name, texts in target.items()}
-        again = self._encoded(some, others, self._longest)
-        for place, number in enumerate(long):
-            rows[number] = replace(_row(sorter, again, place), cut=True)
+        long_columns = [[column[index] for index in long] for column in columns]
+        long_targets = {name: [texts[index] for index in long] for name, texts in target.items()}
+        truncated = self._call_tokenizer_up_to(self._longest, long_columns, long_targets)
+        for position, index in enumerate(long):
+            rows[index] = replace(_row(finder, truncated, position), cut=True)
         return rows
 
-    def _encoded(
-        self, columns: Sequence[list[str]], target: Mapping[str, list[str]], limit: int | None
+    def _call_tokenizer_up_to(
+        self, limit: int | None, columns: Sequence[list[str]], target: Mapping[str, list[str]]
     ) -> Any:
-        cut = {} if limit is None else {"truncation": True, "max_length": limit}
+        """Encode texts without padding, truncated to at most `limit` tokens."""
+        truncation = {} if limit is None else {"truncation": True, "max_length": limit}
         return self.tokenizer(
-            *columns, **target, return_attention_mask=True, return_special_tokens_mask=True, **cut
+            *columns,
+            **target,
+            return_attention_mask=True,
+            return_special_tokens_mask=True,
+            **truncation,
         )
 
 
-def _row(sorter: KindFinder, encoding: Mapping[str, Any], number: int) -> EncodedRow:
-    parts = {name: encoding[name][number] for name in encoding if name != _SPECIAL}
+def _row(finder: KindFinder, encoding: Mapping[str, Any], index: int) -> EncodedRow:
+    """One text of an encoding, with the kinds of its tokens."""
+    parts = {name: encoding[name][index] for name in encoding if name != _SPECIAL}
     ids = parts["input_ids"]
-    added = encoding[_SPECIAL][number] if _SPECIAL in encoding else [0] * len(ids)
-    return EncodedRow(parts, sorter.kinds_of(ids, list(map(bool, added))))
+    added = encoding[_SPECIAL][index] if _SPECIAL in encoding else [0] * len(ids)
+    return EncodedRow(parts, finder.kinds_of(ids, list(map(bool, added))))
 
 
 def pad_rows(rows: Sequence[Sequence[int]], fill: int) -> Int[Tensor, "row column"]:
