@@ -27,7 +27,6 @@ _BATCH = 16  # texts that are read together; translators write one text at a tim
 _FINDINGS_PER_CHECK = 2  # printed without --all
 _SHORT_SENTENCES = 3  # printed with --short
 _EXIT_CODE_FOUND = 1
-_DESCRIBING_CHECKS = ("role-", "summary-")  # checks that describe and never find a fault
 _EXAMPLES = """\b
 Examples:
   regard diagnose en-zh-transformer "I love you" "Where is the station?"
@@ -293,11 +292,7 @@ def _closing_lines(
         if count:
             yield say("diagnose.more", language, count=count, check=check)
     with_findings = {finding.check for finding in findings}
-    silent = [
-        name
-        for name in ran
-        if name not in with_findings and not name.startswith(_DESCRIBING_CHECKS)
-    ]
+    silent = [name for name in ran if name not in with_findings and not CHECKS[name].describes]
     if silent:
         yield say("diagnose.nothing", language, checks=", ".join(silent))
     not_run = [name for name in CHECKS if name not in ran]

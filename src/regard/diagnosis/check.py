@@ -1,4 +1,9 @@
-"""A check: what it looks for, the limit, and what is said when something is found."""
+"""`Check` and `Hit`: what a check looks for, its limit, and the sentences of its findings.
+
+A check's `find` function yields a `Hit` for each number beyond the limit; `Check.findings` fills
+the hit into the sentence templates of each language and yields a `Finding`. `entry` and
+`description` build the checks of this package from the tables of limits and sentences.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -16,11 +21,13 @@ Cost = Literal["traces", "model"]
 
 @dataclass(frozen=True)
 class Hit:
-    """A number on the wrong side of its limit, and where.
+    """A number beyond its limit, and where in the traces it was measured.
 
-    `head` is the place of a head in its map. `held` is in how many of `among` traces it holds;
-    None where that is not asked. `words` are said in every language alike, `rows` and `columns`
-    are the tokens that the picture shows. `limit` is the hit's own where it is not the check's.
+    `head` is the index of the head in its map, which may differ from its number in the model.
+    `example` is the index of the trace that shows it best. The limit is crossed in `held` of the
+    `among` traces that were measured; `held` is None if that was not counted. `words` are further
+    fields of the sentence templates, the same in every language. `rows` and `columns` are the
+    tokens that the picture marks. `limit` replaces the check's limit in this hit, if it is set.
     """
 
     value: float
@@ -37,12 +44,13 @@ class Hit:
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that can be wrong with attention, or deserves to be known of it.
+    """A search for one fault or one notable pattern of attention.
 
-    `find` looks through the evidence for what crosses the limit. The sayings are templates of
-    `str.format` with the fields of a hit; so is `call`, code that tries a remedy where `model`,
-    `processor` and `texts` are at hand. `cost` is what it takes: the traces alone, or running the
-    model again.
+    `find` yields a hit for each number beyond the limit. `said` has the sentences by language, as
+    templates for `str.format` with the fields of a hit. `call` is such a template too: Python code
+    that tries a remedy, given `model`, `processor` and `texts`. `cost` is "traces" if the traces
+    are enough, "model" if the model is run again. `describes` marks a check that describes healthy
+    attention: that it has no findings is no news, so reports do not list it among passed checks.
     """
 
     name: str
@@ -53,13 +61,15 @@ class Check:
     view: Picture | None = None
     call: str | None = None
     cost: Cost = "traces"
+    describes: bool = field(default=False, kw_only=True)
 
     def findings(self, evidence: Evidence) -> Iterator[Finding]:
-        """What it finds, said in every language."""
+        """The findings in the evidence, with their sentences in every language."""
         for hit in self.find(evidence, self.limit):
             yield self._finding(hit, evidence)
 
     def _finding(self, hit: Hit, evidence: Evidence) -> Finding:
+        """The finding of a hit: its sentences, picture, remedy code and numbers."""
         limit = self.limit.value if hit.limit is None else hit.limit
         fields = dict(hit.words) | {"value": hit.value, "limit": limit, "site": hit.site}
         fields["example"] = hit.example
@@ -67,13 +77,13 @@ class Check:
             fields["head"] = evidence.site(hit.site).number(hit.head)
         said = {
             language: _fill_templates(
-                saying, fields | _phrases(hit, len(evidence.traces), language)
+                templates, fields | _phrases(hit, len(evidence.traces), language)
             )
-            for language, saying in self.said.items()
+            for language, templates in self.said.items()
         }
-        drawing = None
+        view = None
         if self.view is not None:
-            drawing = FindingView(self.view, hit.site, hit.head, hit.rows, hit.columns)
+            view = FindingView(self.view, hit.site, hit.head, hit.rows, hit.columns)
         numbers = dict(hit.words)
         if hit.held is not None:
             numbers |= {"held": hit.held, "among": hit.among}
@@ -86,14 +96,14 @@ class Check:
             hit.site,
             hit.head,
             hit.example,
-            drawing,
+            view,
             None if self.call is None else self.call.format(**fields),
             numbers,
         )
 
 
 class Checks(Mapping[str, Check]):
-    """Checks by name, in the order in which findings of one severity are told.
+    """Checks by name, in the order in which findings of one severity are listed.
 
     >>> from regard.diagnosis import CHECKS
     >>> CHECKS["sink"].severity
@@ -101,7 +111,7 @@ class Checks(Mapping[str, Check]):
     """
 
     def __init__(self, checks: Iterable[Check]) -> None:
-        self._checks = {each.name: each for each in checks}
+        self._checks = {check.name: check for check in checks}
 
     def __getitem__(self, name: str) -> Check:
         if name not in self._checks:
@@ -128,32 +138,48 @@ def entry(
     cost: Cost = "traces",
     limit: str | None = None,
 ) -> Check:
-    """A check of ours, with the limit and the sayings that the tables have for it."""
+    """A check with the limit of `limits.py` and the sentences of `text/diagnosis.json`.
+
+    Both are looked up by the check's name; `limit` names another entry for checks that share one.
+    """
     return Check(name, severity, LIMITS[limit or name], find, sayings(name), view, call, cost)
 
 
+def description(
+    name: str,
+    find: Callable[[Evidence, Limit], Iterable[Hit]],
+    view: Picture,
+    *,
+    limit: str,
+) -> Check:
+    """An observation that describes healthy attention and never finds a fault."""
+    return replace(entry(name, "observation", find, view, limit=limit), describes=True)
+
+
 def sayings(check: str) -> Mapping[str, FindingText]:
-    """What is said of a check in each language, as templates of `regard.text`."""
-    return {language: _saying(check, language) for language in LANGUAGES}
+    """The sentence templates of a check in each language, from `text/diagnosis.json`."""
+    return {language: _templates_of(check, language) for language in LANGUAGES}
 
 
-def _saying(check: str, language: str) -> FindingText:
-    others = sentences("diagnosis")[language]
+def _templates_of(check: str, language: str) -> FindingText:
+    """The templates of a check in one language; its meaning and remedy may be missing."""
+    optional = sentences("diagnosis")[language]
     return FindingText(
         template(f"diagnosis.{check}.sentence", language),
-        others.get(f"diagnosis.{check}.meaning", ""),
-        others.get(f"diagnosis.{check}.remedy", ""),
+        optional.get(f"diagnosis.{check}.meaning", ""),
+        optional.get(f"diagnosis.{check}.remedy", ""),
     )
 
 
-def _fill_templates(saying: FindingText, fields: Mapping[str, Any]) -> FindingText:
-    parts = (saying.sentence, saying.meaning, saying.remedy)
-    sentence, meaning, remedy = (each.format(**fields) for each in parts)
-    return replace(saying, sentence=sentence, meaning=meaning, remedy=remedy)
+def _fill_templates(templates: FindingText, fields: Mapping[str, Any]) -> FindingText:
+    """The sentence, meaning and remedy with the fields filled in."""
+    parts = (templates.sentence, templates.meaning, templates.remedy)
+    sentence, meaning, remedy = (part.format(**fields) for part in parts)
+    return replace(templates, sentence=sentence, meaning=meaning, remedy=remedy)
 
 
 def _phrases(hit: Hit, traces: int, language: str) -> dict[str, str]:
-    """Which text it is of, and in how many it holds, where there are several."""
+    """The phrases "in text 2" and "in 2 of 3 texts"; empty if there is only one text."""
     text, often = "", ""
     if traces > 1:
         text = say("diagnosis.text", language, number=hit.example + 1)

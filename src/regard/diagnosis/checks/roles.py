@@ -1,9 +1,9 @@
-"""What heads are for: the roles that papers have named, where a head has one clearly."""
+"""Descriptions of what heads do: for each known role, the head that has it most clearly."""
 
 from collections.abc import Iterator
 from functools import partial
 
-from regard.diagnosis.check import Hit, entry
+from regard.diagnosis.check import Hit, description
 from regard.diagnosis.checks.heads import sites_with_enough_rows
 from regard.diagnosis.checks.hits import head_hits
 from regard.diagnosis.evidence import Evidence
@@ -11,16 +11,16 @@ from regard.diagnosis.limits import Limit
 from regard.measures.roles import roles
 
 
-def _leading(evidence: Evidence, limit: Limit, role: str) -> Iterator[Hit]:
-    """The head with the clearest role of this name; the others are counted."""
-    found = [
+def _clearest_head(evidence: Evidence, limit: Limit, role: str) -> Iterator[Hit]:
+    """The head in which a role is strongest; other heads beyond the limit are only counted."""
+    hits = [
         hit
         for site in sites_with_enough_rows(evidence)
-        for hit in head_hits(site, site.series(roles, lambda scores: scores[role]), limit)
+        for hit in head_hits(site, site.series(roles, lambda strengths: strengths[role]), limit)
     ]
-    if found:
-        best = max(found, key=lambda hit: hit.value)
-        others = [[hit.site, hit.head] for hit in found if hit is not best]
+    if hits:
+        best = max(hits, key=lambda hit: hit.value)
+        others = [[hit.site, hit.head] for hit in hits if hit is not best]
         yield Hit(
             best.value,
             best.site,
@@ -28,11 +28,11 @@ def _leading(evidence: Evidence, limit: Limit, role: str) -> Iterator[Hit]:
             best.example,
             best.held,
             best.among,
-            {"heads": len(found), "others": others},
+            {"heads": len(hits), "others": others},
         )
 
 
 CHECKS = tuple(
-    entry(f"role-{role}", "observation", partial(_leading, role=role), "heatmap", limit="role")
+    description(f"role-{role}", partial(_clearest_head, role=role), "heatmap", limit="role")
     for role in ("aligner", "previous", "next", "self", "induction", "duplicate")
 )
