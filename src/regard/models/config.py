@@ -1,4 +1,8 @@
-"""The base class of all configurations: frozen settings, checked, stored as JSON."""
+"""Config, the base class of all configurations: a frozen dataclass whose values are checked.
+
+A subclass only declares its fields. The type hints are then enforced, so that a mistake in a recipe
+or in a config.json is reported with the name of the setting, what was expected and what came.
+"""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -15,7 +19,9 @@ C = TypeVar("C", bound="Config")
 
 @dataclass(frozen=True)
 class Config:
-    """A frozen set of settings; an unknown one is refused with the nearest known one named.
+    """Frozen settings with checked names and types, stored as JSON.
+
+    An unknown name raises an UnknownNameError that suggests the most similar known name.
 
     >>> from dataclasses import dataclass
     >>> from regard.models.config import Config
@@ -27,7 +33,7 @@ class Config:
     """
 
     def __new__(cls: type[C], *values: Any, **settings: Any) -> C:
-        """Refuse a setting that there is not."""
+        """Check the names first: a dataclass would raise a bare TypeError for an unknown one."""
         cls.check_names(settings)
         return super().__new__(cls)
 
@@ -37,7 +43,7 @@ class Config:
 
     @classmethod
     def check_names(cls, names: Iterable[str]) -> None:
-        """Raise an UnknownNameError for a setting that there is not."""
+        """Raise an UnknownNameError for the first name that is no field of this class."""
         known = [field.name for field in fields(cls)]
         for name in names:
             if name not in known:
@@ -45,7 +51,7 @@ class Config:
 
     @classmethod
     def from_json(cls: type[C], data: Mapping[str, Any] | str) -> C:
-        """The configuration that `to_json` wrote, as a dictionary or as text."""
+        """The configuration from what `to_json` returned, as a dictionary or as JSON text."""
         if isinstance(data, str):
             try:
                 data = json.loads(data)
@@ -53,20 +59,21 @@ class Config:
                 raise InputError(f"{cls.__name__} expected JSON, got other text: {error}") from None
         if not isinstance(data, Mapping):
             raise InputError(f"{cls.__name__} expected a JSON object, got {type(data).__name__}")
+        # JSON has no tuples: they come back as lists.
         settings = {name: tuple(v) if isinstance(v, list) else v for name, v in data.items()}
         return cls(**settings)
 
     def to_json(self) -> dict[str, Any]:
-        """Every setting by name, as JSON types."""
+        """All settings by name, as values that JSON can store."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def replace(self: C, **settings: Any) -> C:
-        """The same configuration but for these settings."""
+        """A copy with these settings replaced."""
         self.check_names(settings)
         return replace(self, **settings)
 
     def refuse_below(self, least: float, *names: str) -> None:
-        """Raise an InputError for the first of the numbers that is below the least."""
+        """Raise an InputError if one of these settings is below `least`; None is allowed."""
         for name in names:
             value = getattr(self, name)
             if value is not None and value < least:
@@ -75,7 +82,7 @@ class Config:
                 )
 
     def refuse_unless_rates(self, *names: str) -> None:
-        """Raise an InputError for the first of the dropout rates that is not from 0 to below 1."""
+        """Raise an InputError if one of these settings is not in [0, 1)."""
         for name in names:
             if not 0.0 <= getattr(self, name) < 1.0:
                 raise InputError(
@@ -85,28 +92,34 @@ class Config:
 
 
 def _check_value(owner: str, name: str, value: Any, hint: Any) -> None:
-    choices = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
-    names = [each for c in choices if get_origin(c) is Literal for each in get_args(c)]
-    if any(_fits(value, choice) for choice in choices):
+    """Raise an InputError unless the value of a setting has the type of its hint."""
+    types = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    if any(_has_type(value, type_) for type_ in types):
         return
-    if names and isinstance(value, str):
-        raise UnknownNameError(f"{name} of {owner}", value, names)
-    wanted = " or ".join(_word(choice) for choice in choices)
-    raise InputError(f"{owner} expected {name} to be {wanted}, got {value!r}")
+    literals = [
+        literal for type_ in types if get_origin(type_) is Literal for literal in get_args(type_)
+    ]
+    if literals and isinstance(value, str):
+        raise UnknownNameError(f"{name} of {owner}", value, literals)
+    expected = " or ".join(_describe_type(type_) for type_ in types)
+    raise InputError(f"{owner} expected {name} to be {expected}, got {value!r}")
 
 
-def _fits(value: Any, choice: Any) -> bool:
-    if get_origin(choice) is Literal:
-        return value in get_args(choice)
-    if choice is float:
+def _has_type(value: Any, type_: Any) -> bool:
+    """True if the value has the type, which may be a Literal; a whole number is also a float."""
+    if get_origin(type_) is Literal:
+        return value in get_args(type_)
+    # bool is a subclass of int, but `layers = true` is a mistake.
+    if type_ is float:
         return isinstance(value, int | float) and not isinstance(value, bool)
-    if choice is int:
+    if type_ is int:
         return isinstance(value, int) and not isinstance(value, bool)
-    return isinstance(value, get_origin(choice) or choice)
+    return isinstance(value, get_origin(type_) or type_)
 
 
-def _word(choice: Any) -> str:
-    if get_origin(choice) is Literal:
-        return "one of " + ", ".join(map(repr, get_args(choice)))
+def _describe_type(type_: Any) -> str:
+    """The type in words for an error message, such as "a whole number"."""
+    if get_origin(type_) is Literal:
+        return "one of " + ", ".join(map(repr, get_args(type_)))
     words = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
-    return "null" if choice is NoneType else words.get(choice, str(choice))
+    return "null" if type_ is NoneType else words.get(type_, str(type_))

@@ -1,4 +1,7 @@
-"""Reading the files of a checkpoint: a broken one is named, and pickled code is never run."""
+"""Reading the files of a checkpoint: JSON, safetensors, and pickles that hold only tensors.
+
+A damaged file raises a FileError that names it. Code in a pickle is never run.
+"""
 
 import json
 import pickle
@@ -18,7 +21,7 @@ _ADVICE = "download or write it again"
 
 
 def read_json(file: Path) -> dict[str, Any]:
-    """The object in a JSON file."""
+    """The object in a JSON file; a FileError if the file is missing or is no JSON object."""
     if not file.is_file():
         raise FileError(f"{file.parent} has no {file.name}; expected the folder of a checkpoint")
     try:
@@ -31,9 +34,10 @@ def read_json(file: Path) -> dict[str, Any]:
 
 
 class CheckpointTensors(Mapping[str, Tensor]):
-    """The tensors of a folder by name, each read from its file on access."""
+    """The tensors of a checkpoint folder by name; each is read from its file on access."""
 
     def __init__(self, folder: Path) -> None:
+        # Tensor name -> its file, and that file opened (safetensors) or loaded (a pickle).
         self._files: dict[str, Any] = {}
         for file in _weight_files(folder):
             opened = _open(file)
@@ -63,30 +67,32 @@ class CheckpointTensors(Mapping[str, Tensor]):
 
 
 def _weight_files(folder: Path) -> list[Path]:
-    """The files with weights: one, or those of an index; safetensors before pickles."""
+    """The files with weights: one file or the shards of an index; safetensors are preferred."""
     for whole in ("model.safetensors", "pytorch_model.bin"):
         index = folder / f"{whole}.index.json"
         if (folder / whole).is_file():
             return [folder / whole]
         if index.is_file():
-            files = read_json(index).get("weight_map", {})
-            return [_shard(folder / str(name), index) for name in sorted({*files.values()})]
+            weight_map = read_json(index).get("weight_map", {})
+            return [
+                _check_shard(folder / str(name), index) for name in sorted({*weight_map.values()})
+            ]
     raise FileError(
         f"{folder} has no weights; expected model.safetensors (or its index, or pytorch_model.bin)"
     )
 
 
-def _shard(file: Path, index: Path) -> Path:
-    """A file that the index names; a FileError if it is missing or in another folder."""
+def _check_shard(file: Path, index: Path) -> Path:
+    """The file itself; a FileError if it is missing or not in the folder of its index."""
     if file.parent != index.parent or not file.is_file():
         raise FileError(f"{index} names {file.name}, which is not there; download the rest")
     return file
 
 
 def _open(file: Path) -> Any:
-    """The open safetensors file, or the tensors of a pickle that holds nothing else."""
-    with file.open("rb") as start:
-        if start.read(20).startswith(b"version https://git"):
+    """An open safetensors file, or the tensors of a pickle by name."""
+    with file.open("rb") as opened:
+        if opened.read(20).startswith(b"version https://git"):
             raise FileError(f"{file} is a pointer of Git LFS, not the weights; run git lfs pull")
     size = f"{file.stat().st_size:,} bytes"
     if file.suffix == ".safetensors":
@@ -106,4 +112,4 @@ def _open(file: Path) -> Any:
         raise FileError(f"{file} is cut short or damaged ({size}: {error}); {_ADVICE}") from None
     if not isinstance(loaded, dict):
         raise FileError(f"{file} should hold tensors by name, got {type(loaded).__name__}")
-    return {name: each for name, each in loaded.items() if isinstance(each, Tensor)}
+    return {name: value for name, value in loaded.items() if isinstance(value, Tensor)}

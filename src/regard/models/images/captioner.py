@@ -15,7 +15,7 @@ from regard.models.recurrent.model import Ids, Logits, RecurrentDecoderModel
 
 @register
 class Captioner(RecurrentDecoderModel):
-    """Describes an image in words, attending to its cells at each step (Xu et al. 2015).
+    """Generates the caption of an image, attending to its cells at each step (Xu et al. 2015).
 
     The decoder starts from the mean of the annotations (section 3.1.2); attention is soft (4.2)
     or hard (4.1), trained by REINFORCE through `sample_attention`.
@@ -39,7 +39,7 @@ class Captioner(RecurrentDecoderModel):
         """The logits of the next token after each of `decoder_input_ids`."""
         return self.decode(self.encode(pixel_values), decoder_input_ids)
 
-    def generate(  # type: ignore[override]  # a picture is no ids
+    def generate(  # type: ignore[override]  # pixels instead of ids
         self, pixel_values: Any, attention_mask: Tensor | None = None, **settings: Any
     ) -> GeneratedSequences:
         """The captions that the model generates, as ids."""

@@ -14,11 +14,12 @@ Features = Literal["cnn", "patches"]
 
 @dataclass(frozen=True)
 class RecogniserConfig(Config):
-    """Image classification: a feature map, attentive pooling over its cells, logits.
+    """The settings of a Recogniser: a feature map, and attentive pooling over its cells.
 
-    "cnn" halves the image once for each of `widths`; "patches" cuts it into squares of `patch`
-    pixels and gives each the last of the widths. `attention` is a name of the catalog, several
-    joined by +.
+    With features="cnn" there is one convolution for each number of channels in `widths`, and each
+    halves the sides of the image. "patches" cuts the image into squares of `patch` pixels and
+    projects each to the last of the widths. `attention` is a name of the catalog, or several joined
+    by +.
     """
 
     classes: int = 10
@@ -39,7 +40,7 @@ class RecogniserConfig(Config):
 
 @dataclass(frozen=True)
 class CaptionerConfig(DecoderConfig):
-    """Captioning: a feature map as in RecogniserConfig, and a decoder that attends to it.
+    """The settings of a Captioner: a feature map as in RecogniserConfig, and a recurrent decoder.
 
     The default is soft attention; attention="additive + hard" attends to one cell at a time.
     """
@@ -57,6 +58,6 @@ class CaptionerConfig(DecoderConfig):
 
 
 def _check_widths(widths: tuple[int, ...]) -> None:
-    """Raise an InputError unless there is a width and all are above 0."""
+    """Raise an InputError unless there is at least one width and all are positive integers."""
     if not widths or not all(isinstance(width, int) and width > 0 for width in widths):
         raise InputError(f"widths should be numbers of channels above 0, one at least: {widths}")

@@ -1,4 +1,4 @@
-"""Feature maps: an image as a grid of cells, each a vector that attention can weigh."""
+"""Feature maps: an image as a grid of cells, each a vector that attention can read."""
 
 from itertools import pairwise
 
@@ -18,7 +18,7 @@ class FeatureMap(nn.Module):
     def __init__(self, config: RecogniserConfig | CaptionerConfig) -> None:
         super().__init__()
         self.channels, self.dim = config.channels, config.widths[-1]
-        self.reduction = config.patch
+        self.reduction = config.patch  # pixels per cell, along each side
         if config.features == "patches":
             self.layers = nn.Sequential(
                 nn.Conv2d(config.channels, self.dim, config.patch, stride=config.patch)
@@ -28,11 +28,12 @@ class FeatureMap(nn.Module):
         layers: list[nn.Module] = []
         for narrow, wide in pairwise((config.channels, *config.widths)):
             layers += [nn.Conv2d(narrow, wide, 3, stride=2, padding=1)]
+            # Unlike batch norm, this does not depend on the other images of the batch.
             layers += [nn.GroupNorm(1, wide), nn.ReLU()]
         self.layers = nn.Sequential(*layers)
 
     def forward(self, pixel_values: Pixels) -> Cells:
-        """One vector for each cell."""
+        """One vector for each cell, row by row from the top left."""
         if pixel_values.dim() != 4 or pixel_values.shape[1] != self.channels:
             raise ShapeError(
                 f"expected pixel_values (batch, {self.channels}, height, width), "

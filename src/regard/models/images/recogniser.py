@@ -1,4 +1,4 @@
-"""Image classification by attentive pooling over a feature map."""
+"""Recogniser: image classification by attentive pooling over a feature map."""
 
 from typing import Any
 

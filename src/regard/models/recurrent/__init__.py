@@ -1,4 +1,10 @@
-"""The recurrent encoder-decoder with attention, in the manner of Bahdanau or of Luong.
+"""The recurrent encoder-decoder with attention (Bahdanau et al. 2015, Luong et al. 2015).
+
+The encoder turns the source ids (batch, key) into states (batch, key, key_dim). The decoder takes
+the target tokens one after the other and attends to these states at each step: `SourceAttention`
+prepares them once as a `SourceMemory` (additive attention projects its keys there), and each step
+reads a context vector from it. The features of a step become logits (batch, length, vocab). In
+generation, `begin` returns a `RecurrentState`, and each `step` takes one and returns the next.
 
     config.py              RecurrentConfig
     encoder.py             token embeddings and the bidirectional encoder
@@ -9,7 +15,7 @@
     unrolled_gradients.py  one large product for the gradient of a matrix used at every step
     model.py               Recurrent, and the base class that it shares with the image captioner
 
-The parameter names (`words.table`, `reader.U`) are part of the checkpoint format.
+The parameter names (`words.table`, `reader.U`) are part of the checkpoint format and cannot change.
 """
 
 from regard.models.recurrent.config import RecurrentConfig

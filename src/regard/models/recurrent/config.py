@@ -1,4 +1,4 @@
-"""The configuration of recurrent decoders and of the recurrent encoder-decoder."""
+"""Configurations of recurrent decoders and of the recurrent encoder-decoder."""
 
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -11,14 +11,18 @@ __all__ = ["PRESETS", "DecoderConfig", "RecurrentConfig"]
 
 @dataclass(frozen=True)
 class DecoderConfig(Config):
-    """The settings of a recurrent decoder with attention, whatever its encoder is.
+    """The settings of a recurrent decoder with attention, for any encoder.
 
-    `style` says where attention stands: "bahdanau" before the update, so that the context enters
-    the recurrence; "luong" after it, h~ = tanh(W [c; h]) (Luong et al. 2015, eq. 5), which
-    `input_feeding` gives to the next step (section 3.3). `attention` is a name of the catalog,
-    several joined by + ("additive + hard", "general + local-p"), or "none": one fixed vector in
-    the place of the context. `radius` is that of local attention, `readout` the width from which
-    a token is predicted, and `tie_embeddings` predicts it with the embeddings.
+    - `style` is the position of attention in a step. "bahdanau" attends before the recurrent
+      update, and the context is an input of the update. "luong" attends after it and combines both,
+      h~ = tanh(W [c; h]) (Luong et al. 2015, eq. 5); with `input_feeding` h~ is an input of the
+      next step (section 3.3).
+    - `attention` is a name of the catalog, or several joined by + ("additive + hard", "general +
+      local-p"), or "none": the context is then one fixed vector for all steps.
+    - `radius` is the half width of the window of local attention.
+    - `readout` is the width of the vector from which a token is predicted, None for the default.
+      `tie_embeddings` uses the embedding matrix as the output matrix.
+    - `maxout` makes the last layer of style "bahdanau" a maxout layer instead of tanh.
     """
 
     vocab: int = 8000
@@ -66,10 +70,10 @@ class DecoderConfig(Config):
 
 @dataclass(frozen=True)
 class RecurrentConfig(DecoderConfig):
-    """A recurrent encoder-decoder; without settings that of Bahdanau et al. 2015, but smaller.
+    """The settings of a recurrent encoder-decoder; by default a smaller Bahdanau et al. 2015.
 
-    `encoder_hidden` is the width of one direction, half of `hidden` if it is None. Without a
-    `target_vocab` both sides share one vocabulary and its embeddings.
+    `encoder_hidden` is the width of one direction of the encoder, None for half of `hidden`.
+    Without a `target_vocab` both sides share one vocabulary and its embeddings.
 
     >>> from regard.models.recurrent import RecurrentConfig
     >>> RecurrentConfig.preset("luong", hidden=64).attention
@@ -91,7 +95,7 @@ class RecurrentConfig(DecoderConfig):
 
     @classmethod
     def preset(cls, name: str, **settings: Any) -> "RecurrentConfig":
-        """The settings of a paper by name, some of them replaced."""
+        """The configuration of a paper by name, with some settings replaced."""
         if name not in PRESETS:
             raise UnknownNameError("preset of RecurrentConfig", name, PRESETS)
         return cls(**PRESETS[name] | settings)

@@ -1,4 +1,8 @@
-"""Recurrent decoders with attention before the recurrent update (Bahdanau) or after it (Luong)."""
+"""Recurrent decoders with attention before the recurrent update (Bahdanau) or after it (Luong).
+
+A decoder does not know how attention works: it is called with a function that returns the contexts
+of some queries, or with one fixed context if the model has no attention.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -14,20 +18,20 @@ Embedded = Float[Tensor, "row query dim"]
 Features = Float[Tensor, "row query width"]
 Contexts = Float[Tensor, "row query key_dim"]
 FixedContext = Float[Tensor, "row 1 key_dim"]
-# A function of queries and the position of the first of them.
+# The contexts of some queries, given the position of the first of them in the target.
 Attend = Callable[[Float[Tensor, "row query hidden"], int], Contexts]
 
 
 class Decoder(nn.Module, ABC):
-    """Turns the target so far and the attended source into the features of the next token."""
+    """Turns embedded target tokens and the source into features that predict the next token."""
 
     layers: Layers
 
     def __init__(self, config: DecoderConfig, key_dim: int) -> None:
         super().__init__()
         self.config = config
-        lstm = config.cell == "lstm"
-        self.bridge = nn.Linear(key_dim, (1 + lstm) * config.layers * config.hidden)
+        states = 2 if config.cell == "lstm" else 1  # an LSTM also has a cell state
+        self.bridge = nn.Linear(key_dim, states * config.layers * config.hidden)
         self.dropout = nn.Dropout(config.dropout)
 
     @abstractmethod
@@ -36,7 +40,7 @@ class Decoder(nn.Module, ABC):
     ) -> tuple[Features, Hidden]:
         """The features after each token, the first of which is at `position`.
 
-        `attend` gives the contexts of queries; without attention it is the one fixed context.
+        `attend` returns the contexts of queries; without attention it is the one fixed context.
         """
 
     def start(self, final: Float[Tensor, "row key_dim"]) -> Hidden:
@@ -51,25 +55,28 @@ class Decoder(nn.Module, ABC):
 
 
 class BahdanauDecoder(Decoder):
-    """c_i = attend(s_{i-1}), s_i = f(s_{i-1}, y_{i-1}, c_i), and y_i from both (eq. 4 to 6).
+    """Attends before the update: c_i = attend(s_{i-1}), then s_i = f(s_{i-1}, y_{i-1}, c_i).
 
-    The output is deep, one maxout layer over s_i, y_{i-1} and c_i (A.2.2, where it is s_{i-1};
-    section 3.1 has s_i), or with maxout=False one of tanh.
+    These are equations 4 to 6 of Bahdanau et al. 2015.
+
+    The features are a maxout layer over s_i, y_{i-1} and c_i, or a tanh layer with maxout=False.
+    Appendix A.2.2 of the paper has s_{i-1} instead of s_i here; section 3.1 has s_i.
     """
 
     def __init__(self, config: DecoderConfig, key_dim: int, context_dim: int) -> None:
         super().__init__(config, key_dim)
         sizes = (config.d_embed, context_dim, config.hidden)
         self.layers = Layers(config.cell, sizes, config.layers, config.dropout)
-        pieces = 2 if config.maxout else 1
-        joined = config.hidden + config.d_embed + context_dim
-        self.readout = nn.Linear(joined, pieces * config.width)
+        units = 2 if config.maxout else 1  # of which maxout takes the larger one
+        inputs = config.hidden + config.d_embed + context_dim
+        self.readout = nn.Linear(inputs, units * config.width)
 
     def forward(
         self, embedded: Embedded, hidden: Hidden, attend: Attend | FixedContext, position: int = 0
     ) -> tuple[Features, Hidden]:
         """The features after each token."""
         if isinstance(attend, Tensor):
+            # A fixed context does not depend on the states: all steps run at once.
             contexts = attend.expand(-1, embedded.shape[1], -1)
             states, hidden = self.layers.run(torch.cat([embedded, contexts], dim=-1), hidden)
             return self._deep_output(states, embedded, contexts), hidden
@@ -84,7 +91,7 @@ class BahdanauDecoder(Decoder):
         return self._deep_output(states, embedded, contexts), steps.hidden()
 
     def _deep_output(self, states: Tensor, embedded: Embedded, contexts: Contexts) -> Features:
-        """The features from state, token and context, by maxout or tanh."""
+        """The features from states, embedded tokens and contexts, by maxout or tanh."""
         joined: Tensor = torch.cat([states, embedded, contexts], dim=-1)
         joined = self.readout(self.dropout(joined))
         if not self.config.maxout:
@@ -93,16 +100,19 @@ class BahdanauDecoder(Decoder):
 
 
 class LuongDecoder(Decoder):
-    """h_t = f(h_{t-1}, y_{t-1}), c_t = attend(h_t), h~_t = tanh(W [c_t; h_t]) (eq. 5).
+    """Attends after the update: h_t = f(h_{t-1}, y_{t-1}), then c_t = attend(h_t).
 
-    Without input feeding the recurrence does not depend on attention: all steps run at once, and
-    then all attend at once. With it, h~_{t-1} enters the next step beside the token (section 3.3).
+    The features are h~_t = tanh(W [c_t; h_t]) (Luong et al. 2015, eq. 5).
+
+    Without input feeding the recurrence does not depend on attention: the update runs for all steps
+    at once, and then all steps attend at once. With input feeding, h~_{t-1} and the token are the
+    inputs of step t (section 3.3), and the steps run one by one.
     """
 
     def __init__(self, config: DecoderConfig, key_dim: int, context_dim: int) -> None:
         super().__init__(config, key_dim)
-        fed = config.width if config.input_feeding else 0
-        sizes = (config.d_embed, fed, config.hidden)
+        fed_width = config.width if config.input_feeding else 0
+        sizes = (config.d_embed, fed_width, config.hidden)
         self.layers = Layers(config.cell, sizes, config.layers, config.dropout)
         self.readout = nn.Linear(context_dim + config.hidden, config.width, bias=False)
 
@@ -119,7 +129,7 @@ class LuongDecoder(Decoder):
     def _run_with_input_feeding(
         self, embedded: Embedded, hidden: Hidden, attend: Attend | FixedContext, position: int
     ) -> tuple[Features, Hidden]:
-        """The features step by step, each h~ fed to the next step."""
+        """The features step by step, where the h~ of a step is an input of the next."""
         steps, fed, features = self.layers.steps(embedded, hidden), hidden.fed, []
         assert fed is not None
         for step in range(embedded.shape[1]):
@@ -130,7 +140,7 @@ class LuongDecoder(Decoder):
         return torch.stack(features, dim=1), steps.hidden(fed)
 
     def _attentional_state(self, contexts: Contexts, states: Tensor) -> Features:
-        """h~ = tanh(W [c; h]) (eq. 5)."""
+        """The attentional hidden state h~ = tanh(W [c; h]) (eq. 5)."""
         return torch.tanh(self.readout(self.dropout(torch.cat([contexts, states], dim=-1))))
 
 

@@ -14,7 +14,8 @@ from regard.errors import InputError, ShapeError
 class TokenEmbedding(nn.Module):
     """Looks up the vector of each token in a table that source and target may share.
 
-    Each side has a module of its own even then, so that a trace can tell their tokens apart.
+    Each side has its own module even if the table is shared, so that a trace can tell source tokens
+    from target tokens.
     """
 
     def __init__(self, table: nn.Embedding, dropout: float) -> None:
@@ -29,18 +30,18 @@ class TokenEmbedding(nn.Module):
 
 
 def make_embedding_table(vocab: int, dim: int) -> nn.Embedding:
-    """A table of random vectors with an expected length of 1."""
+    """A table of random vectors whose expected squared norm is 1."""
     table = nn.Embedding(vocab, dim)
     nn.init.normal_(table.weight, std=1.0 / math.sqrt(dim))
     return table
 
 
 def check_ids(ids: Tensor, vocab: int) -> None:
-    """Raise an InputError unless there are ids and all are of the vocabulary."""
+    """Raise an error unless the ids are (batch, length), not empty, and all in the vocabulary."""
     if ids.dim() != 2 or 0 in ids.shape:
         raise ShapeError(f"expected ids (batch, length), one at least, got {tuple(ids.shape)}")
     if ids.device.type != "cpu" or torch.compiler.is_compiling():
-        return  # on another device the check would wait for it
+        return  # reading values would wait for the device, or break the compiled graph
     low, high = (int(bound) for bound in ids.aminmax())
     if low < 0 or high >= vocab:
         raise InputError(
@@ -49,9 +50,9 @@ def check_ids(ids: Tensor, vocab: int) -> None:
 
 
 class Encoded(NamedTuple):
-    """The encoder's states, one for each source token, and a vector of each whole source.
+    """The encoder's states, one for each source token, and one vector (`final`) for each source.
 
-    `real` is True for tokens that are not padding, None if all are real.
+    `real` is True for tokens that are not padding; None if there is no padding.
     """
 
     states: Float[Tensor, "batch key key_dim"]
@@ -80,8 +81,8 @@ class Encoder(nn.Module):
         # Packed sequences have their padding on the right: move it there, and the states back.
         order = (~real).to(torch.uint8).argsort(dim=1, stable=True)
         embedded = embedded.gather(1, order[:, :, None].expand_as(embedded))
-        sizes = real.sum(dim=1).to("cpu")  # where torch expects them
-        packed = pack_padded_sequence(embedded, sizes, batch_first=True, enforce_sorted=False)
+        lengths = real.sum(dim=1).to("cpu")  # pack_padded_sequence wants them there
+        packed = pack_padded_sequence(embedded, lengths, batch_first=True, enforce_sorted=False)
         states, last = self.rnn(packed)
         states, _ = pad_packed_sequence(states, batch_first=True, total_length=real.shape[1])
         back = order.argsort(dim=1)[:, :, None].expand_as(states)

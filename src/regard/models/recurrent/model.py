@@ -24,7 +24,7 @@ Logits = Float[Tensor, "batch length vocab"]
 
 
 class SampledAttention(NamedTuple):
-    """The logits with the keys that hard attention chose, and the choices' log-probability."""
+    """The logits for the keys that hard attention chose, and the log-probability of the choices."""
 
     logits: Logits
     log_probability: Float[Tensor, "batch length"]
@@ -32,7 +32,7 @@ class SampledAttention(NamedTuple):
 
 @dataclass(frozen=True)
 class RecurrentState:
-    """The state of decoding: the recurrent state after `length` tokens, and the source."""
+    """The state of generation after `length` tokens: the recurrent state, and the source."""
 
     hidden: Hidden
     memory: SourceMemory
@@ -44,7 +44,7 @@ class RecurrentState:
         return self.hidden.state.shape[1]
 
     def select(self, rows: Int[Tensor, " row"]) -> "RecurrentState":
-        """The state of these rows in this order; a row may be repeated, and others are dropped."""
+        """The state of these batch rows in this order, for beam search; rows may be repeated."""
         if not len(rows):
             raise InputError("expected at least one row to go on with, got none")
         return RecurrentState(self.hidden.select(rows), self.memory.select(rows), self.length)
@@ -79,12 +79,12 @@ class RecurrentDecoderModel(Pretrained, ABC):
 
     @abstractmethod
     def encode(self, source: Any, attention_mask: Tensor | None) -> Encoded:
-        """The states that the decoder attends to."""
+        """The encoder's states, which the decoder attends to."""
 
     def generate(
         self, input_ids: Any, attention_mask: Tensor | None = None, **settings: Any
     ) -> GeneratedSequences:
-        """The sequences that the model generates for its inputs."""
+        """The sequences that the model generates for a batch of inputs."""
         return generate(self, input_ids, attention_mask, **settings)
 
     def sample_attention(
@@ -133,12 +133,13 @@ class RecurrentDecoderModel(Pretrained, ABC):
         return self._logits(features[:, -1]), after
 
     def decode(self, encoded: Encoded, decoder_input_ids: Ids) -> Logits:
-        """The logits after each token of a target that is given as a whole."""
+        """The logits after each target token, when the whole target is known (teacher forcing)."""
         return self._logits(self._features(encoded, decoder_input_ids))
 
     def _features(
         self, encoded: Encoded, decoder_input_ids: Ids
     ) -> Float[Tensor, "batch length width"]:
+        """The decoder's features after each target token, before the output layer."""
         hidden, memory = self._start(encoded)
         embedded = self.words(decoder_input_ids)
         features: Tensor = self.decoder(embedded, hidden, self._attention_over(memory))[0]
@@ -152,15 +153,16 @@ class RecurrentDecoderModel(Pretrained, ABC):
         return self.output.weight, self.output.bias
 
     def _start(self, encoded: Encoded) -> tuple[Hidden, SourceMemory]:
-        """The recurrent state before the first token, and the source ready for attention."""
+        """The recurrent state before the first token, and the source as keys and values."""
         hidden = self.decoder.start(encoded.final)
         if self.reader is None:
+            # Without attention the vector of the whole source takes the place of the context.
             fixed = encoded.final[:, None]
             return hidden, SourceMemory(fixed, fixed)
         return hidden, self.reader.memory(encoded.states, encoded.real)
 
     def _attention_over(self, memory: SourceMemory) -> Attend | FixedContext:
-        """The function by which the decoder attends, or the fixed context without attention."""
+        """The function with which the decoder attends to the source, or the fixed context."""
         if self.reader is None:
             return memory.repeat().value
         attention = self.reader
@@ -176,7 +178,7 @@ class RecurrentDecoderModel(Pretrained, ABC):
 
 
 def real_tokens(marks: Tensor | None, ids: Tensor) -> Bool[Tensor, "batch length"] | None:
-    """True for real tokens; None if there is no padding."""
+    """True for tokens whose value in an attention_mask is not 0; None if there is no padding."""
     if marks is None:
         return None
     if marks.shape != ids.shape:
@@ -199,9 +201,9 @@ Marks = Int[Tensor, "batch key"] | Bool[Tensor, "batch key"] | Float[Tensor, "ba
 class Recurrent(RecurrentDecoderModel):
     """A bidirectional encoder, and a decoder that attends to its states at each step.
 
-    Bahdanau et al. 2015 or Luong et al. 2015, with any mechanism of the catalog or none. The
-    settings of a RecurrentConfig may be given by name. A call gives the logits after each token
-    of `decoder_input_ids`.
+    The model of Bahdanau et al. 2015 or of Luong et al. 2015, with any mechanism of the catalog or
+    none. Settings of a RecurrentConfig can be passed as keywords. A call returns the logits after
+    each token of `decoder_input_ids`.
 
     >>> import torch
     >>> from regard.models.recurrent import Recurrent
@@ -234,13 +236,13 @@ class Recurrent(RecurrentDecoderModel):
     def features(
         self, input_ids: Source, decoder_input_ids: Ids, *, attention_mask: Marks | None = None
     ) -> Float[Tensor, "batch length width"]:
-        """The input of the output layer, for losses that apply `projection` to it in pieces."""
+        """The input of the output layer, for losses that apply `projection` piece by piece."""
         encoded = self.encode(input_ids, attention_mask)
         features: Tensor = self.dropout(self._features(encoded, decoder_input_ids))
         return features
 
     def encode(self, source: Source, attention_mask: Marks | None = None) -> Encoded:
-        """A state for each token of the source."""
+        """The encoder's state for each token of the source."""
         encoded: Encoded = self.encoder(
             self.source_words(source), real_tokens(attention_mask, source)
         )

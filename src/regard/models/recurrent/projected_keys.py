@@ -1,4 +1,4 @@
-"""Additive attention over keys that are projected once for all steps of the decoder."""
+"""Additive attention scores for keys that are projected once for all steps of the decoder."""
 
 from typing import Any
 
@@ -16,9 +16,10 @@ V = Float[Tensor, " hidden"]
 
 
 class ProjectedKeysAdditiveScore(Score):
-    """v . tanh(W q + k), where the keys k = U h are given already projected.
+    """Scores v . tanh(W q + k) for keys k = U h that are already projected.
 
-    They do not depend on the step and are computed once (Bahdanau et al. 2015, appendix A.1.2).
+    The projected keys do not depend on the step, so that they are computed once for each source
+    (Bahdanau et al. 2015, appendix A.1.2).
     """
 
     def __init__(self, score: AdditiveScore) -> None:
@@ -40,9 +41,9 @@ class ProjectedKeysAdditiveScore(Score):
 
 
 class _OneQuery(torch.autograd.Function):
-    """The scores of a single query; the backward pass computes tanh again instead of storing it.
+    """The scores of a single query; the backward pass recomputes tanh instead of storing it.
 
-    Stored for all steps of a decoder it would be a tensor of steps x keys x hidden.
+    Stored for all steps of a decoder, the tanh would be a tensor of steps x keys x hidden.
     """
 
     @staticmethod

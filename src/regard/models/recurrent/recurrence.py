@@ -1,8 +1,9 @@
 """The decoder's GRU or LSTM layers, run over all steps at once or step by step.
 
-Where nothing of a step's output enters the next step, torch runs all steps at once. Where attention
-or input feeding does, each step has to wait for the one before; then the cell update is a
-hand-written autograd function, because torch's cells would record a dozen operations for each step.
+If no output of a step is an input of the next one, torch.nn.GRU or LSTM runs all steps at once
+(`Layers.run`). With attention before the update, or with input feeding, each step has to wait for
+the one before (`Layers.steps`). The cell update is then an autograd function of our own, because
+torch's cells would record a dozen operations for each step.
 """
 
 from typing import Any, NamedTuple
@@ -19,7 +20,7 @@ Gates = Float[Tensor, "row gates"]
 
 
 class Hidden(NamedTuple):
-    """The recurrent state: hidden state of each layer, LSTM cell state, and the fed-back vector."""
+    """The recurrent state: the states of all layers, LSTM cell states, and the vector fed back."""
 
     state: Float[Tensor, "layer row hidden"]
     cell: Float[Tensor, "layer row hidden"] | None = None
@@ -33,7 +34,10 @@ class Hidden(NamedTuple):
 
 
 class Layers(nn.Module):
-    """GRU or LSTM layers; the first reads [x; fed]. `sizes` are those of x, fed and hidden."""
+    """GRU or LSTM layers; the input of the first is [x; fed].
+
+    `sizes` are the widths of x, of the vector that is fed back, and of the hidden state.
+    """
 
     def __init__(self, cell: str, sizes: tuple[int, int, int], layers: int, dropout: float) -> None:
         super().__init__()
@@ -45,7 +49,7 @@ class Layers(nn.Module):
     def run(
         self, inputs: Float[Tensor, "row query dim"], hidden: Hidden
     ) -> tuple[Float[Tensor, "row query hidden"], Hidden]:
-        """The top layer's states after each of the inputs, computed at once."""
+        """The top layer's states after each input, computed for all steps at once."""
         if hidden.cell is None:
             states, last = self.rnn(inputs, hidden.state)
             return states, hidden._replace(state=last)
@@ -53,12 +57,16 @@ class Layers(nn.Module):
         return states, Hidden(last, cell, hidden.fed)
 
     def steps(self, inputs: Float[Tensor, "row query dim"], hidden: Hidden) -> "Steps":
-        """The same inputs, to be run one by one with something fed back."""
+        """A run over the same inputs step by step, with a vector fed back at each step."""
         return Steps(self, inputs, hidden)
 
 
 class Steps:
-    """A run of the layers step by step; the products of the inputs are computed at once before."""
+    """A run of the layers step by step.
+
+    The products of the first layer's inputs with its matrix do not depend on the recurrence and are
+    computed for all steps at once in the constructor.
+    """
 
     def __init__(self, layers: Layers, inputs: Tensor, hidden: Hidden) -> None:
         self.rnn, self.width = layers.rnn, layers.dim
@@ -82,7 +90,7 @@ class Steps:
         return self.state[-1]
 
     def advance(self, step: int, fed: Float[Tensor, "row width"]) -> Row:
-        """The top layer's state after the input of this step, with `fed` as the rest of it."""
+        """The top layer's state after the input [x; fed] of this step."""
         products = self.fed(fed, self.products[step])
         for layer, weight in enumerate(self.weights):
             if layer:
@@ -97,7 +105,7 @@ class Steps:
         return Hidden(torch.stack(self.state), torch.stack(self.cell) if self.cell else None, fed)
 
     def _update(self, layer: int, products: Tensor) -> None:
-        """Replace the state of a layer, given the products of its input."""
+        """Replace the state of a layer, given the product of its input with its matrix."""
         state, recurrent = self.state[layer], self.recurrent[layer]
         if not self.cell:
             self.state[layer] = gru_state(products, recurrent(state), state)
@@ -137,6 +145,7 @@ class _GRU(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Row) -> tuple[Gates, Gates, Row]:
         reset_update, new, hidden_gates, state = ctx.saved_tensors
         (gradient,), size = gradients, state.shape[1]
+        # With h' = n + z (h - n): dh'/dn = 1 - z, dh'/dz = h - n; then through tanh and sigmoid.
         reset, update = reset_update[:, :size], reset_update[:, size:]
         grad_input = torch.empty_like(hidden_gates)
         grad_state = gradient * update

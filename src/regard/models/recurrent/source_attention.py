@@ -1,4 +1,9 @@
-"""Attention of a recurrent decoder over the source, by any mechanism of the catalog."""
+"""Attention of a recurrent decoder over the source, by any mechanism of the catalog.
+
+`make_source_attention("additive + hard", ...)` builds the module from catalog names. `memory` turns
+the encoder's states into a `SourceMemory`, once for each batch; `read` returns the contexts of some
+queries from it at each step.
+"""
 
 from typing import NamedTuple
 
@@ -30,9 +35,10 @@ Contexts = Float[Tensor, "row query dim"]
 
 
 class SourceMemory(NamedTuple):
-    """The source as keys and values, one entry for each input.
+    """The keys and values of the source, one entry for each input.
 
-    `rows_per_input` neighbouring batch rows, the beams of an input, read the same entry.
+    In beam search `rows_per_input` neighbouring batch rows, the beams of an input, share its entry
+    instead of copying it.
     """
 
     key: Float[Tensor, "batch *head key key_dim"]
@@ -41,9 +47,9 @@ class SourceMemory(NamedTuple):
     rows_per_input: int = 1
 
     def select(self, rows: Int[Tensor, " row"]) -> "SourceMemory":
-        """The source of these batch rows; an input that no row reads is dropped.
+        """The memory for these batch rows; an input that no row belongs to is dropped.
 
-        As long as all inputs have the same number of neighbouring rows, none is repeated.
+        Entries are copied only if the inputs no longer have the same number of neighbouring rows.
         """
         inputs = torch.div(rows, self.rows_per_input, rounding_mode="floor")
         kept, counts = torch.unique_consecutive(inputs, return_counts=True)
@@ -55,7 +61,7 @@ class SourceMemory(NamedTuple):
         return self._take(kept)._replace(rows_per_input=rows_per_input)
 
     def repeat(self) -> "SourceMemory":
-        """A copy of the input's entry for each of its rows."""
+        """The memory with one entry for each batch row, copied where rows shared one."""
         if self.rows_per_input == 1:
             return self
         inputs = torch.arange(len(self.key), device=self.key.device)
@@ -63,19 +69,22 @@ class SourceMemory(NamedTuple):
 
     @property
     def mask(self) -> Mask | None:
-        """A mask that hides padding, None if there is none."""
+        """The mask that hides padding; None if there is no padding."""
         return None if self.real is None else padding(self.real)
 
-    def _take(self, sentences: Int[Tensor, " row"]) -> "SourceMemory":
-        """The entries of these inputs; keys and values stay one tensor where they were one."""
-        real = None if self.real is None else self.real.index_select(0, sentences)
-        key = self.key.index_select(0, sentences)
+    def _take(self, inputs: Int[Tensor, " row"]) -> "SourceMemory":
+        """The entries of these inputs; if keys and values are one tensor, it is copied once."""
+        real = None if self.real is None else self.real.index_select(0, inputs)
+        key = self.key.index_select(0, inputs)
         same = self.value is self.key
-        return SourceMemory(key, key if same else self.value.index_select(0, sentences), real)
+        return SourceMemory(key, key if same else self.value.index_select(0, inputs), real)
 
 
 class SourceAttention(nn.Module):
-    """Attention over the encoder's states; keys are projected once for all steps."""
+    """Attention over the encoder's states by one mechanism; values are the states themselves.
+
+    For additive attention, `memory` projects the keys once for all steps by U.
+    """
 
     def __init__(self, mechanism: Mechanism, query_dim: int, key_dim: int) -> None:
         super().__init__()
@@ -88,23 +97,25 @@ class SourceAttention(nn.Module):
 
     @property
     def ignores_position(self) -> bool:
-        """True if a query's position does not matter, so that beams can share one entry."""
+        """True if weights do not depend on a query's position; beams can then share an entry."""
         return self.mechanism.bias is None and self.mechanism.mask == everything()
 
     def memory(
         self, states: Float[Tensor, "batch key key_dim"], real: Bool[Tensor, "batch key"] | None
     ) -> SourceMemory:
-        """The states as keys and values."""
+        """The keys, projected if the score is additive, and values for all steps."""
         key = states if self.U is None else F.linear(states, self.U)
         return SourceMemory(key, states, real)
 
     def read(self, query: Queries, memory: SourceMemory, position: int = 0) -> Contexts:
-        """The context of each query, the first of a row standing at `position`."""
+        """The context of each query; the first query of a row has this position in the target."""
         if memory.rows_per_input == 1:
             return self._attend(query, memory, position)
-        # Someone who watches sees each row with the source that it reads, as without beams.
+        # While attention is watched, each row gets its own copy of the source, so that the captured
+        # maps have the same form as without beams.
         if not self.ignores_position or has_torch_function((query,)):
             return self._attend(query, memory.repeat(), position)
+        # The beams of an input become further queries of one row, which all attend to its entry.
         folded = query.reshape(-1, memory.rows_per_input * query.shape[1], query.shape[2])
         context = self._attend(folded, memory, 0)
         return context.view(*query.shape[:2], context.shape[-1])
@@ -115,7 +126,8 @@ class SourceAttention(nn.Module):
         return attend(query, memory.key, memory.value, mechanism, mask, offset=position)
 
     def _attend(self, query: Queries, memory: SourceMemory, position: int) -> Contexts:
-        # A call of the module, not of its function: `regard.watch` names attention by its module.
+        """The contexts by a call of the module."""
+        # Not self.forward(...): `regard.watch` finds the name of an attention call by its module.
         context: Tensor = self(query, memory, position)
         return context
 
@@ -134,7 +146,7 @@ class MultiHeadSourceAttention(SourceAttention):
 
     @property
     def ignores_position(self) -> bool:
-        """True if a query's position does not matter."""
+        """True unless the module has rotary positions."""
         return getattr(self.module, "rotary", None) is None
 
     def memory(
@@ -155,14 +167,14 @@ class MultiHeadSourceAttention(SourceAttention):
         return attend(query, memory.key, memory.value, mechanism, memory.mask, offset=position)
 
     def choose(self, query: Queries, memory: SourceMemory, position: int = 0) -> Choice:
-        """An InputError: these heads are not hard attention."""
+        """Raise an InputError: attention with several heads cannot be hard."""
         raise InputError("choosing is for hard attention, such as 'additive + hard'")
 
 
 def make_source_attention(
     names: str, query_dim: int, key_dim: int, *, heads: int = 1, radius: int = 10
 ) -> SourceAttention:
-    """The attention that catalog names describe, several joined by +, as in "additive + hard"."""
+    """The attention module for catalog names, several joined by +, as in "additive + hard"."""
     entries = [catalog[name.strip()] for name in names.split("+")]
     families = [entry.family for entry in entries]
     if len({*families}) < len(families) or ("heads" in families and len(families) > 1):
@@ -170,19 +182,19 @@ def make_source_attention(
             f"expected names of different families to join, got {names!r}, which are "
             f"{', '.join(families)}; heads stand alone"
         )
-    built: dict[str, nn.Module] = {
+    modules: dict[str, nn.Module] = {
         entry.family: entry.build(query_dim, key_dim=key_dim, heads=heads) for entry in entries
     }
-    first = next(iter(built.values()))
-    if len(built) == 1 and isinstance(first, SingleHeadAttention | MultiHeadAttention):
+    first = next(iter(modules.values()))
+    if len(modules) == 1 and isinstance(first, SingleHeadAttention | MultiHeadAttention):
         return MultiHeadSourceAttention(first, query_dim)
-    return SourceAttention(_join_mechanisms(built, radius), query_dim, key_dim)
+    return SourceAttention(_join_mechanisms(modules, radius), query_dim, key_dim)
 
 
-def _join_mechanisms(built: dict[str, nn.Module], radius: int) -> Mechanism:
-    """One mechanism with the score of one, the normalizer, reach or bias of the others."""
-    parts = {name: part for name, part in built.items() if isinstance(part, Mechanism)}
-    if len(parts) < len(built):
+def _join_mechanisms(modules: dict[str, nn.Module], radius: int) -> Mechanism:
+    """One mechanism with the score, normalizer, mask and bias of mechanisms by family."""
+    parts = {family: part for family, part in modules.items() if isinstance(part, Mechanism)}
+    if len(parts) < len(modules):
         raise InputError("attention with projections of its own stands alone")
     base = parts.get("reach") or next(iter(parts.values()))
     for family, part in parts.items():
@@ -194,7 +206,7 @@ def _join_mechanisms(built: dict[str, nn.Module], radius: int) -> Mechanism:
         base.radius = radius
         if isinstance(base.normalizer, Hard):
             raise InputError("local-p weighs keys by a Gaussian and cannot be joined with hard")
-    elif "reach" in built and base.mask.split()[0].left is not None:
+    elif "reach" in modules and base.mask.split()[0].left is not None:
         left, right = base.mask.split()[0].left, base.mask.split()[0].right
         base.mask = window(radius if left else left, radius if right else right)
     return base

@@ -1,4 +1,4 @@
-"""A linear layer that is used at every step of a loop, with one product for its gradient."""
+"""UnrolledLinear: a linear layer for every step of a loop, with one product for its gradient."""
 
 from typing import Any
 
@@ -12,18 +12,18 @@ from torch.overrides import has_torch_function
 Rows = Float[Tensor, "row dim"]
 Products = Float[Tensor, "row out"]
 Matrix = Float[Tensor, "out dim"]
-Recorded = list[tuple[Products, Rows]]
+Recorded = list[tuple[Products, Rows]]  # gradient and input of each step
 
 
 class UnrolledLinear:
-    """x W^T + b, called with the x of one step after another.
+    """Computes x W^T + b for the x of one step after another.
 
     The gradient of W is the sum over steps t of g_t x_t^T. Computed one by one, each term is a
     small product and an addition over all of W. Here the backward pass of each step only records
     g_t and x_t, and after the last of them one large product gives the sum.
 
-    `_SumGradients` makes this happen: it gives a zero (`anchor`) that every step depends on, so
-    that autograd runs its backward pass after those of all steps.
+    `_SumGradients` makes this happen: it returns a zero (`anchor`) that is an input of every step,
+    so that autograd runs its backward pass after those of all steps.
 
     >>> import torch
     >>> from regard.models.recurrent.unrolled_gradients import UnrolledLinear
@@ -45,6 +45,7 @@ class UnrolledLinear:
                 product = F.linear(x, self.weight, self.bias)
                 return product if added is None else added + product
             return torch.addmm(added, x, self.weight.t())
+        # The weight is detached: its gradient goes through the anchor alone.
         product_of_step: Tensor = _Step.apply(  # type: ignore[no-untyped-call]
             x, added, self.anchor, self.weight.detach(), self.bias, self.recorded
         )
@@ -52,12 +53,12 @@ class UnrolledLinear:
 
 
 def _is_observed(weight: Tensor) -> bool:
-    """True inside torch.compile, and if a tensor subclass follows the weight."""
+    """True inside torch.compile, or if something intercepts operations on the weight."""
     return torch.compiler.is_compiling() or has_torch_function((weight,))
 
 
 class _SumGradients(torch.autograd.Function):
-    """Runs before all steps in the forward pass, and so after all of them in the backward pass."""
+    """Returns the anchor; its backward pass, which runs last, sums the recorded gradients."""
 
     @staticmethod
     def forward(ctx: Any, weight: Matrix, bias: Tensor | None, recorded: Recorded) -> Tensor:
@@ -73,7 +74,7 @@ class _SumGradients(torch.autograd.Function):
 
 
 class _Step(torch.autograd.Function):
-    """The product of one step, which records its gradient instead of that of the weight."""
+    """The product of one step; its backward pass only records what the weight's gradient needs."""
 
     @staticmethod
     def forward(

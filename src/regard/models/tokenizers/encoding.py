@@ -1,4 +1,4 @@
-"""Encoding texts with the tokenizers library: options, truncation, and the batch as a result."""
+"""Encoding texts with the tokenizers library: options of a call, truncation, and its result."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -13,9 +13,9 @@ from regard.errors import InputError, UnknownNameError
 
 
 class BatchEncoding(dict[str, Any]):
-    """Ids, masks and offsets by name; `batch.input_ids` is `batch["input_ids"]`.
+    """Ids, masks and offsets of a batch by name; `batch.input_ids` is `batch["input_ids"]`.
 
-    `encodings` are the texts as the tokenizers library saw them.
+    `encodings` are the results of the tokenizers library, one for each text.
     """
 
     def __init__(self, parts: dict[str, Any], encodings: Sequence[tokenizers.Encoding]) -> None:
@@ -29,7 +29,7 @@ class BatchEncoding(dict[str, Any]):
             raise AttributeError(f"this batch has {', '.join(self)}, and no {name!r}") from None
 
     def to(self, device: str | torch.device) -> "BatchEncoding":
-        """The same batch, its tensors on the device."""
+        """This batch, with its tensors moved to the device in place."""
         for name, part in self.items():
             if isinstance(part, torch.Tensor):
                 self[name] = part.to(device)
@@ -53,8 +53,10 @@ def as_tensor(rows: list[Any], kind: str | None) -> Any:
     if kind is None:
         return rows
     if len({len(row) for row in rows}) > 1:
-        few, many = min(map(len, rows)), max(map(len, rows))
-        raise InputError(f"the texts have {few} to {many} tokens; one tensor needs padding=True")
+        shortest, longest = min(map(len, rows)), max(map(len, rows))
+        raise InputError(
+            f"the texts have {shortest} to {longest} tokens; one tensor needs padding=True"
+        )
     if kind == "np":
         return np.array(rows, dtype=np.int64)
     return torch.tensor(rows, dtype=torch.long)
@@ -91,7 +93,7 @@ class Options:
         return self.padding not in (False, "do_not_pad")
 
     def width(self, longest: int) -> int:
-        """The number of tokens of each padded text."""
+        """The number of tokens of each text after padding, given that of the longest text."""
         width = longest
         if self.padding == "max_length":
             if self.max_length is None:
@@ -106,13 +108,13 @@ class Options:
         return self.truncation if isinstance(self.truncation, str) else "longest_first"
 
 
-def check_options(given: dict[str, Any]) -> Options:
-    """The keyword arguments as Options; an UnknownNameError for an unknown one."""
+def check_options(keywords: dict[str, Any]) -> Options:
+    """The keyword arguments of a call as Options; an UnknownNameError for an unknown one."""
     known = [field.name for field in fields(Options)]
-    for name in given:
+    for name in keywords:
         if name not in known:
             raise UnknownNameError("option of a tokenizer", name, known)
-    options = Options(**given)
+    options = Options(**keywords)
     for name, value, expected in (
         ("return_tensors", options.return_tensors, (None, "pt", "np")),
         ("padding", options.padding, _PADDING),
@@ -135,7 +137,10 @@ def encode_texts(
     options: Options,
     limit: int | None,
 ) -> Encodings:
-    """The texts, each with its pair where there are `seconds`, at most `limit` tokens long."""
+    """The encodings of texts, each with its pair if there are `seconds`.
+
+    If the options truncate, an encoding has at most `limit` tokens.
+    """
     if seconds is not None and len(seconds) != len(firsts):
         raise InputError(f"expected a pair for each text, got {len(firsts)} and {len(seconds)}")
     texts = firsts if seconds is None else list(zip(firsts, seconds, strict=True))
@@ -155,7 +160,8 @@ def encoding_fields(
     encodings: Encodings, options: Options, *, paired: bool
 ) -> dict[str, list[Any]]:
     """The fields of the encodings that the options ask for, by the names that models use."""
-    asked = {
+    # Name in the batch -> whether it is included, and its name in the tokenizers library.
+    attributes = {
         "input_ids": (True, "ids"),
         "token_type_ids": (
             paired if options.return_token_type_ids is None else options.return_token_type_ids,
@@ -166,9 +172,9 @@ def encoding_fields(
         "offset_mapping": (options.return_offsets_mapping, "offsets"),
     }
     return {
-        name: [getattr(each, attribute) for each in encodings]
-        for name, (wanted, attribute) in asked.items()
-        if wanted
+        name: [getattr(encoding, attribute) for encoding in encodings]
+        for name, (included, attribute) in attributes.items()
+        if included
     }
 
 

@@ -1,4 +1,4 @@
-"""Folders that hold a tokenizer: our own, and those of Hugging Face and Marian."""
+"""Reading a tokenizer from a folder: tokenizer.json, or an older layout that is converted."""
 
 import json
 from dataclasses import dataclass, field
@@ -12,6 +12,7 @@ from regard.models.tokenizers.sentencepiece import HIDDEN, marian_backend, piece
 
 __all__ = ["HIDDEN", "SpecialTokens", "TokenizerParts", "read_folder"]
 
+# The usual names of special tokens by role, for tokenizers without a tokenizer_config.json.
 _ROLE_NAMES = {
     "bos_token": ("<s>", "<|begin_of_text|>", "<|endoftext|>", "<bos>"),
     "eos_token": ("</s>", "<|end_of_text|>", "<|endoftext|>", "<eos>"),
@@ -38,17 +39,17 @@ class SpecialTokens:
         """The special tokens of a tokenizer, recognised by the names that they usually have."""
         added = backend.get_added_tokens_decoder().values()
         special = [token.content for token in added if token.special]
-        found = {}
+        tokens = {}
         for role, names in _ROLE_NAMES.items():
             known = [name for name in names if name in special]
             if known:
-                found[role] = known[0]
-        return cls(found)
+                tokens[role] = known[0]
+        return cls(tokens)
 
     @classmethod
     def of(cls, config: dict[str, Any], backend: tokenizers.Tokenizer) -> "SpecialTokens":
-        """The special tokens of a tokenizer_config.json that the vocabulary has."""
-        named = {role: _content(config.get(role)) for role in cls.ROLES}
+        """The special tokens of a tokenizer_config.json that are in the vocabulary."""
+        named = {role: _token_text(config.get(role)) for role in cls.ROLES}
         known = {
             role: name
             for role, name in named.items()
@@ -69,23 +70,24 @@ class SpecialTokens:
 
 
 class TokenizerParts(NamedTuple):
-    """What a Tokenizer is built from."""
+    """The arguments of a Tokenizer: the backend that does the work, and the special tokens."""
 
     backend: tokenizers.Tokenizer
     special_tokens: SpecialTokens
 
 
 def read_folder(folder: Path) -> TokenizerParts | tuple[TokenizerParts, TokenizerParts]:
-    """The parts of the folder's tokenizer, of source and target where they differ."""
+    """The parts of the tokenizer in a folder; two if source and target have one each."""
     if not folder.is_dir():
         raise FileError(f"no folder {folder}; expected one with a tokenizer.json")
-    config = _json(folder / "special_tokens_map.json") | _json(folder / "tokenizer_config.json")
+    config = _read_json_if_present(folder / "special_tokens_map.json")
+    config |= _read_json_if_present(folder / "tokenizer_config.json")
     if (folder / "tokenizer.json").exists():
-        source = _parts(_file_backend(folder / "tokenizer.json"), config)
+        source = _make_parts(_file_backend(folder / "tokenizer.json"), config)
         if not (folder / "target_tokenizer.json").exists():
             return source
         target = _file_backend(folder / "target_tokenizer.json")
-        return source, _parts(target, config.get("target", config))
+        return source, _make_parts(target, config.get("target", config))
     return _read_older_layout(folder, config)
 
 
@@ -94,19 +96,19 @@ def _read_older_layout(
 ) -> TokenizerParts | tuple[TokenizerParts, TokenizerParts]:
     """The tokenizer of an older layout, converted while it is read."""
     if (folder / "source.spm").exists() and (folder / "target.spm").exists():
-        shared = _json(folder / "vocab.json")
-        written = _json(folder / "target_vocab.json") or shared
+        source_ids = _read_json_if_present(folder / "vocab.json")
+        target_ids = _read_json_if_present(folder / "target_vocab.json") or source_ids
         return (
-            _parts(marian_backend(folder / "source.spm", shared), config),
-            _parts(marian_backend(folder / "target.spm", written), config),
+            _make_parts(marian_backend(folder / "source.spm", source_ids), config),
+            _make_parts(marian_backend(folder / "target.spm", target_ids), config),
         )
     for name in ("tokenizer.model", "spiece.model", "sentencepiece.bpe.model"):
         if (folder / name).exists():
-            return _parts(piece_backend(folder / name), config)
+            return _make_parts(piece_backend(folder / name), config)
     if (folder / "vocab.json").exists() and (folder / "merges.txt").exists():
-        return _parts(_gpt2_backend(folder), config)
+        return _make_parts(_gpt2_backend(folder), config)
     if (folder / "vocab.txt").exists():
-        return _parts(_bert_backend(folder, lower=config.get("do_lower_case", True)), config)
+        return _make_parts(_bert_backend(folder, lower=config.get("do_lower_case", True)), config)
     raise FileError(
         f"{folder} holds no tokenizer; expected tokenizer.json, or source.spm with target.spm "
         "and vocab.json, or vocab.json with merges.txt, or vocab.txt"
@@ -139,8 +141,9 @@ def _bert_backend(folder: Path, *, lower: bool) -> tokenizers.Tokenizer:
     return backend
 
 
-def _parts(backend: tokenizers.Tokenizer, config: dict[str, Any]) -> TokenizerParts:
-    # Each call says how to pad and truncate; a setting stored in the file would come on top of it.
+def _make_parts(backend: tokenizers.Tokenizer, config: dict[str, Any]) -> TokenizerParts:
+    """The backend with its special tokens, and without the padding and truncation of its file."""
+    # Each call says how to pad and truncate; a setting stored in the file would be applied as well.
     backend.no_padding()
     backend.no_truncation()
     return TokenizerParts(backend, SpecialTokens.of(config, backend))
@@ -154,8 +157,8 @@ def _file_backend(file: Path) -> tokenizers.Tokenizer:
         raise FileError(f"{file} is no whole tokenizer file: {error}; write it again") from None
 
 
-def _json(file: Path) -> dict[str, Any]:
-    """The object of a JSON file, empty if there is no file."""
+def _read_json_if_present(file: Path) -> dict[str, Any]:
+    """The object in a JSON file; an empty one if there is no such file."""
     if not file.exists():
         return {}
     try:
@@ -165,8 +168,8 @@ def _json(file: Path) -> dict[str, Any]:
     return content
 
 
-def _content(token: Any) -> str | None:
-    """The text of a token, which a config gives as a string or as an object with "content"."""
+def _token_text(token: Any) -> str | None:
+    """The text of a special token, which a config has as a string or as {"content": ...}."""
     if isinstance(token, dict):
         token = token.get("content")
     return token if isinstance(token, str) else None

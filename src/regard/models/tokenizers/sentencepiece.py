@@ -1,4 +1,9 @@
-"""Reading SentencePiece models without its library: a protobuf of pieces with scores."""
+"""Reading SentencePiece models without their library, as tokenizers of the tokenizers library.
+
+A .spm or .model file is a protobuf message with a list of pieces, each with its score (a
+log-probability in a unigram model, the negative rank in BPE) and its type, and with settings of the
+normalizer.
+"""
 
 import re
 import struct
@@ -12,16 +17,20 @@ from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, pro
 
 from regard.errors import FileError
 
-HIDDEN = "\ufdd0"  # marks a piece that only the other side uses: no text contains this character
+# The prefix of a piece that only the other side of a Marian model uses. It is a noncharacter of
+# Unicode, so that the piece is never found in a text.
+HIDDEN = "\ufdd0"
 
-_UNKNOWN_PENALTY = 10.0  # of SentencePiece: an unknown character is this much worse than the worst
+# SentencePiece scores an unknown character this much below the lowest score of a piece.
+_UNKNOWN_PENALTY = 10.0
+# Types of pieces, and types of models, in sentencepiece_model.proto.
 _NORMAL, _UNKNOWN, _CONTROL, _USER, _UNUSED, _BYTE = 1, 2, 3, 4, 5, 6
 _UNIGRAM, _BPE = 1, 2
 
 
 @dataclass
 class Pieces:
-    """The content of a SentencePiece model."""
+    """The content of a SentencePiece model: its pieces, and the settings of its normalizer."""
 
     pieces: list[tuple[str, float, int]] = field(default_factory=list)  # piece, score, type
     model_type: int = _UNIGRAM
@@ -40,132 +49,143 @@ def read_pieces(file: Path) -> Pieces:
     The fields are those of sentencepiece_model.proto: 1 a piece (1 text, 2 score, 3 type),
     2 the trainer (3 its model type), 3 the normalizer (2 charsmap, 3 prefix, 4 trimming).
     """
-    found = Pieces()
+    content = Pieces()
     try:
         for number, value in _fields(file.read_bytes()):
             part = dict(_fields(value)) if number in (1, 2, 3) else {}
             if number == 1:
                 score = struct.unpack("<f", part.get(2, b"\0\0\0\0"))[0]
-                found.pieces.append((part[1].decode(), score, part.get(3, _NORMAL)))
+                content.pieces.append((part[1].decode(), score, part.get(3, _NORMAL)))
             elif number == 2:
-                found.model_type = part.get(3, _UNIGRAM)
+                content.model_type = part.get(3, _UNIGRAM)
             elif number == 3:
-                found.charsmap = part.get(2, b"")
-                found.adds_prefix = bool(part.get(3, 1))
-                found.trims = bool(part.get(4, 1))
+                content.charsmap = part.get(2, b"")
+                content.adds_prefix = bool(part.get(3, 1))
+                content.trims = bool(part.get(4, 1))
     except FileNotFoundError:
         raise FileError(f"no file {file}; expected a SentencePiece model") from None
     except (IndexError, KeyError, ValueError, TypeError, struct.error):
-        found.pieces = []
-    if not found.pieces:
+        content.pieces = []
+    if not content.pieces:
         raise FileError(f"{file} is no whole SentencePiece model; fetch it again")
-    return found
+    return content
 
 
 def marian_backend(file: Path, vocabulary: Mapping[str, int]) -> tokenizers.Tokenizer:
-    """One side of Marian: pieces and scores of its .spm, ids of the vocabulary that both share.
+    """The tokenizer of one side of Marian: pieces and scores of its .spm, ids of vocab.json.
 
-    A piece of the other side alone keeps its id but is never found in a text, except a single
-    character, which Marian looks up where SentencePiece does not know it.
+    Both sides may share vocab.json. A piece that only the other side has keeps its id but is never
+    found in a text, except single characters: Marian looks up those that SentencePiece does not
+    know.
     """
     if not vocabulary:
         raise FileError(f"no vocab.json beside {file}; a Marian folder has one")
-    found = read_pieces(file)
-    scores = {p: score for p, score, kind in found.pieces if kind in (_NORMAL, _USER)}
+    content = read_pieces(file)
+    scores = {p: score for p, score, kind in content.pieces if kind in (_NORMAL, _USER)}
     lowest = min(scores.values()) - _UNKNOWN_PENALTY
     ordered = sorted(vocabulary, key=vocabulary.__getitem__)
     if [vocabulary[piece] for piece in ordered] != list(range(len(ordered))):
         raise FileError(f"the ids of the vocab.json beside {file} have gaps; expected 0, 1, 2, …")
-    special = [each for each in ordered if each in _MARIAN or re.fullmatch(">>.+<<", each)]
-    found_here = {*scores, *special, *(piece for piece in ordered if len(piece) == 1)}
-    rows = [
-        (piece if piece in found_here else HIDDEN + piece, scores.get(piece, lowest))
+    # >>fr<< and the like name the target language in models with several.
+    special = [p for p in ordered if p in _MARIAN_SPECIAL or re.fullmatch(">>.+<<", p)]
+    own_pieces = {*scores, *special, *(piece for piece in ordered if len(piece) == 1)}
+    scored_pieces = [
+        (piece if piece in own_pieces else HIDDEN + piece, scores.get(piece, lowest))
         for piece in ordered
     ]
-    backend = tokenizers.Tokenizer(models.Unigram(rows, vocabulary["<unk>"], False))
-    _set_text_processing(backend, found)
-    backend.add_special_tokens([tokenizers.AddedToken(each) for each in special])
+    backend = tokenizers.Tokenizer(models.Unigram(scored_pieces, vocabulary["<unk>"], False))
+    _set_text_processing(backend, content)
+    backend.add_special_tokens([tokenizers.AddedToken(token) for token in special])
     backend.post_processor = processors.TemplateProcessing(
         single="$A </s>", pair="$A $B </s>", special_tokens=[("</s>", vocabulary["</s>"])]
     )
     return backend
 
 
-_MARIAN = ("</s>", "<unk>", "<pad>", "<s>")
+_MARIAN_SPECIAL = ("</s>", "<unk>", "<pad>", "<s>")
 
 
 def piece_backend(file: Path) -> tokenizers.Tokenizer:
     """A tokenizer with the pieces and ids of one SentencePiece model, unigram or BPE."""
-    found = read_pieces(file)
-    unknown = found.named(_UNKNOWN)
-    spells = bool(found.named(_BYTE))
-    if found.model_type == _BPE:
+    content = read_pieces(file)
+    unknown = content.named(_UNKNOWN)
+    has_byte_tokens = bool(content.named(_BYTE))
+    if content.model_type == _BPE:
         model: Any = models.BPE(
-            {piece: number for number, (piece, _, _) in enumerate(found.pieces)},
-            _merges(found),
+            {piece: number for number, (piece, _, _) in enumerate(content.pieces)},
+            _merges(content),
             unk_token=unknown[0] if unknown else None,
             fuse_unk=True,
-            byte_fallback=spells,
+            byte_fallback=has_byte_tokens,
         )
-    elif found.model_type == _UNIGRAM:
-        number = [kind for _, _, kind in found.pieces].index(_UNKNOWN) if unknown else None
-        rows = [(piece, score) for piece, score, _ in found.pieces]
-        model = models.Unigram(rows, number, spells)
+    elif content.model_type == _UNIGRAM:
+        unknown_id = [kind for _, _, kind in content.pieces].index(_UNKNOWN) if unknown else None
+        scored_pieces = [(piece, score) for piece, score, _ in content.pieces]
+        model = models.Unigram(scored_pieces, unknown_id, has_byte_tokens)
     else:
         raise FileError(f"{file} is a SentencePiece model of words; expected unigram or BPE")
     backend = tokenizers.Tokenizer(model)
-    _set_text_processing(backend, found)
-    backend.add_special_tokens(found.named(_CONTROL, _UNKNOWN))
+    _set_text_processing(backend, content)
+    backend.add_special_tokens(content.named(_CONTROL, _UNKNOWN))
     return backend
 
 
-def _merges(found: Pieces) -> list[tuple[str, str]]:
-    """Every way to join two pieces into a third, ordered by the rank of the third."""
-    rank = {p: i for i, (p, _, kind) in enumerate(found.pieces) if kind in (_NORMAL, _USER)}
-    order = sorted(rank, key=lambda p: (-found.pieces[rank[p]][1], rank[p]))
+def _merges(content: Pieces) -> list[tuple[str, str]]:
+    """The BPE merges, which a SentencePiece file does not store.
+
+    They are all ways to join two pieces into a third, ordered by the score of the third.
+    """
+    rank = {p: i for i, (p, _, kind) in enumerate(content.pieces) if kind in (_NORMAL, _USER)}
+    order = sorted(rank, key=lambda p: (-content.pieces[rank[p]][1], rank[p]))
     merges = []
     for piece in order:
         halves = [(piece[:cut], piece[cut:]) for cut in range(1, len(piece))]
-        whole = [(a, b) for a, b in halves if a in rank and b in rank]
-        merges += sorted(whole, key=lambda pair: (rank[pair[0]], rank[pair[1]]))
+        known = [(left, right) for left, right in halves if left in rank and right in rank]
+        merges += sorted(known, key=lambda pair: (rank[pair[0]], rank[pair[1]]))
     return merges
 
 
-def _set_text_processing(backend: tokenizers.Tokenizer, found: Pieces) -> None:
+def _set_text_processing(backend: tokenizers.Tokenizer, content: Pieces) -> None:
     """Set SentencePiece's normalizer, its ▁ for the space, and the decoder that reverses both."""
-    steps: list[Any] = [normalizers.Precompiled(found.charsmap)] if found.charsmap else []
-    if found.trims:
+    steps: list[Any] = [normalizers.Precompiled(content.charsmap)] if content.charsmap else []
+    if content.trims:
         steps += [normalizers.Strip(), normalizers.Replace(Regex(" {2,}"), " ")]
     backend.normalizer = normalizers.Sequence(steps)
-    prefix = "always" if found.adds_prefix else "never"
+    prefix = "always" if content.adds_prefix else "never"
     backend.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme=prefix)
-    back: list[Any] = [decoders.Replace(HIDDEN, ""), decoders.Replace("▁", " ")]
-    back += [decoders.ByteFallback(), decoders.Fuse()]
-    backend.decoder = decoders.Sequence([*back, *([decoders.Strip(" ", 1, 0)] * found.adds_prefix)])
+    decoding: list[Any] = [decoders.Replace(HIDDEN, ""), decoders.Replace("▁", " ")]
+    decoding += [decoders.ByteFallback(), decoders.Fuse()]
+    if content.adds_prefix:
+        decoding.append(decoders.Strip(" ", 1, 0))
+    backend.decoder = decoders.Sequence(decoding)
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
-    """The fields of a protobuf message: number and value, bytes where it has a length."""
-    place = 0
-    while place < len(data):
-        key, place = _number(data, place)
+    """The fields of a protobuf message as (number, value); values are int or bytes.
+
+    The wire types are 0 (varint), 1 (8 bytes), 2 (bytes after their length) and 5 (4 bytes).
+    """
+    offset = 0
+    while offset < len(data):
+        key, offset = _read_varint(data, offset)
         wire = key & 7
         if wire == 0:
-            value, place = _number(data, place)
+            value, offset = _read_varint(data, offset)
         else:
-            size, place = (8 if wire == 1 else 4, place) if wire != 2 else _number(data, place)
-            if wire not in (1, 2, 5) or place + size > len(data):
+            fixed_size = 8 if wire == 1 else 4
+            size, offset = _read_varint(data, offset) if wire == 2 else (fixed_size, offset)
+            if wire not in (1, 2, 5) or offset + size > len(data):
                 raise ValueError("not a protobuf message")
-            value, place = data[place : place + size], place + size  # type: ignore[assignment]
+            value, offset = data[offset : offset + size], offset + size  # type: ignore[assignment]
         yield key >> 3, value
 
 
-def _number(data: bytes, place: int) -> tuple[int, int]:
-    """A variable-length number and the place behind it."""
+def _read_varint(data: bytes, offset: int) -> tuple[int, int]:
+    """The variable-length number at an offset, 7 bits per byte, and the offset after it."""
     value = shift = 0
     while True:
-        byte = data[place]
+        byte = data[offset]
         value |= (byte & 127) << shift
-        place, shift = place + 1, shift + 7
+        offset, shift = offset + 1, shift + 7
         if byte < 128:
-            return value, place
+            return value, offset

@@ -1,4 +1,4 @@
-"""The tokenizer: text to ids and back, with the interface of a Hugging Face fast tokenizer."""
+"""Tokenizer and TokenizerPair: text to ids and back, with the interface of Hugging Face."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -81,14 +81,17 @@ class Tokenizer:
     ) -> "Tokenizer":
         """A tokenizer with a vocabulary learnt from lines of text.
 
-        `punctuation` makes each mark a token of its own, chinese="character" each Chinese
-        character; `alphabet` keeps the most frequent characters only. "byte-bpe", "bpe",
-        "unigram" and "character" decode to exactly the text that was encoded, because unknown
-        characters become bytes (except that a ▁ in the text becomes a space where ▁ stands for
-        it); "word" knows only the words of the corpus. `lower` makes all text lower case.
+        With `punctuation` each punctuation mark is a token of its own, with chinese="character"
+        each Chinese character. `alphabet` is the number of most frequent characters that get a
+        token. `lower` turns all text into lower case.
+
+        The kinds "byte-bpe", "bpe", "unigram" and "character" decode to exactly the text that was
+        encoded, because unknown characters become bytes; the exception is a ▁ in the text, which
+        becomes a space where the vocabulary writes ▁ for the space. "word" knows only the words of
+        the corpus.
         """
-        plan = VocabularyOptions(kind, vocab_size, punctuation, chinese, lower, alphabet)
-        return Tokenizer(train_backend(lines, plan))
+        options = VocabularyOptions(kind, vocab_size, punctuation, chinese, lower, alphabet)
+        return Tokenizer(train_backend(lines, options))
 
     def without_eos(self) -> "Tokenizer":
         """The same vocabulary for texts that a model continues: with <s> before them and no </s>.
@@ -107,17 +110,17 @@ class Tokenizer:
     @classmethod
     def load(cls, folder: str | Path) -> "Tokenizer":
         """The tokenizer of a folder; a TokenizerPair if source and target have one each."""
-        found = read_folder(Path(folder))
-        if isinstance(found, TokenizerParts):
-            return Tokenizer(*found)
-        return TokenizerPair(*(Tokenizer(*parts) for parts in found))
+        content = read_folder(Path(folder))
+        if isinstance(content, TokenizerParts):
+            return Tokenizer(*content)
+        return TokenizerPair(*(Tokenizer(*parts) for parts in content))
 
     def save(self, folder: str | Path) -> None:
         """Write tokenizer.json, and tokenizer_config.json with the special tokens."""
-        place = Path(folder)
-        place.mkdir(parents=True, exist_ok=True)
-        self.backend_tokenizer.save(str(place / "tokenizer.json"))
-        _write(place / "tokenizer_config.json", self.special_tokens.to_json())
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        self.backend_tokenizer.save(str(folder / "tokenizer.json"))
+        _write_json(folder / "tokenizer_config.json", self.special_tokens.to_json())
 
     @property
     def source(self) -> "Tokenizer":
@@ -156,19 +159,20 @@ class Tokenizer:
         text_target: Texts | None = None,
         **options: Any,
     ) -> BatchEncoding:
-        """Ids and masks of one text or several; the keywords are those of Hugging Face.
+        """The ids and masks of one text or several; the keywords are those of Hugging Face.
 
-        `text_target` is encoded too, as `labels`, or alone as `input_ids`.
+        `text_target` is encoded by the target's tokenizer, as `labels`, or as `input_ids` if there
+        is no `text`.
         """
-        chosen = check_options(options)
+        checked = check_options(options)
         if text is None and text_target is None:
             raise InputError("expected a text or a text_target, got neither")
         if text is None:
             assert text_target is not None
-            return self.target._batch(text_target, None, chosen)
-        batch = self.source._batch(text, text_pair, chosen)
+            return self.target._batch(text_target, None, checked)
+        batch = self.source._batch(text, text_pair, checked)
         if text_target is not None:
-            batch["labels"] = self.target._batch(text_target, None, chosen)["input_ids"]
+            batch["labels"] = self.target._batch(text_target, None, checked)["input_ids"]
         return batch
 
     def encode(self, text: str, text_pair: str | None = None, **options: Any) -> Any:
@@ -193,19 +197,19 @@ class Tokenizer:
         return [self.decode(row, skip_special_tokens) for row in sequences]
 
     def convert_ids_to_tokens(self, ids: Ids, skip_special_tokens: bool = False) -> Any:
-        """The token of each id; of one id, one token."""
+        """The token of each id as a list; for a single int, its token."""
         special = self.all_special_ids if skip_special_tokens else []
-        tokens = [self._token(each) for each in self._id_list(ids) if each not in special]
+        tokens = [self._token(number) for number in self._id_list(ids) if number not in special]
         return tokens[0] if isinstance(ids, int) and tokens else tokens
 
     def convert_tokens_to_ids(self, tokens: str | Sequence[str]) -> Any:
-        """The id of each token, that of the unknown token where there is none."""
+        """The id of each token; unknown tokens have the id of the unknown token."""
         if not isinstance(tokens, str):
-            return [self.convert_tokens_to_ids(each) for each in tokens]
-        found = self.backend_tokenizer.token_to_id(tokens)
-        if found is None:
-            found = self.backend_tokenizer.token_to_id(HIDDEN + tokens)
-        return self.unk_token_id if found is None else found
+            return [self.convert_tokens_to_ids(token) for token in tokens]
+        number = self.backend_tokenizer.token_to_id(tokens)
+        if number is None:
+            number = self.backend_tokenizer.token_to_id(HIDDEN + tokens)
+        return self.unk_token_id if number is None else number
 
     def get_vocab(self) -> dict[str, int]:
         """The id of every token."""
@@ -239,6 +243,7 @@ class Tokenizer:
         return [self.convert_tokens_to_ids(token) for token in self.all_special_tokens]
 
     def __getattr__(self, name: str) -> Any:
+        # Special tokens that were not set are None; ids such as `eos_token_id` follow the token.
         role = name.removesuffix("_id")
         if role not in SpecialTokens.ROLES:
             raise AttributeError(f"a Tokenizer has no {name!r}")
@@ -252,7 +257,7 @@ class Tokenizer:
         return f"{type(self).__name__}({model}, {len(self)} tokens)"
 
     def _batch(self, text: Texts, text_pair: Texts | None, options: Options) -> BatchEncoding:
-        """The encoding of one text or several by this tokenizer alone."""
+        """The encoding of one text or several by this tokenizer, whatever its pair is."""
         one = isinstance(text, str) or (
             options.is_split_into_words and (not text or isinstance(text[0], str))
         )
@@ -294,16 +299,16 @@ class Tokenizer:
             return [ids]
         plain = ids.tolist() if isinstance(ids, Tensor) else list(ids)
         plain = [plain] if isinstance(plain, int) else plain
-        if any(isinstance(each, list) for each in plain):
+        if any(isinstance(number, list) for number in plain):
             raise InputError("expected the ids of one text, got several rows; use batch_decode")
-        return [int(each) for each in plain]
+        return [int(number) for number in plain]
 
 
 class TokenizerPair(Tokenizer):
-    """Two tokenizers as one: texts are encoded by the source's, ids are decoded by the target's.
+    """Two tokenizers as one: the source's encodes texts, the target's decodes ids.
 
-    `text_target=` encodes by the target's. Ids, tokens and special tokens are those of the
-    target; `source` has those of the source.
+    `text_target=` is encoded by the target's tokenizer. Ids, tokens and special tokens of the pair
+    are those of the target; `pair.source` has those of the source.
     """
 
     def __init__(self, source: Tokenizer, target: Tokenizer) -> None:
@@ -335,14 +340,14 @@ class TokenizerPair(Tokenizer):
     def save(self, folder: str | Path) -> None:
         """Write tokenizer.json, target_tokenizer.json, and one config for both."""
         self.source.save(folder)
-        place = Path(folder)
-        self.backend_tokenizer.save(str(place / "target_tokenizer.json"))
+        folder = Path(folder)
+        self.backend_tokenizer.save(str(folder / "target_tokenizer.json"))
         both = self.source.special_tokens.to_json() | {
             "target": self.target.special_tokens.to_json()
         }
-        _write(place / "tokenizer_config.json", both)
+        _write_json(folder / "tokenizer_config.json", both)
 
 
-def _write(file: Path, content: dict[str, Any]) -> None:
-    """Write an object as JSON."""
+def _write_json(file: Path, content: dict[str, Any]) -> None:
+    """Write an object to a JSON file."""
     file.write_text(json.dumps(content, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")

@@ -1,7 +1,9 @@
 """Learning a vocabulary from a corpus: BPE, unigram, words or characters.
 
-The space is written ▁, joined to the word after it. A text whose first word is not Chinese begins
-with a ▁ of its own, so that a word is the same token wherever it stands; decoding takes it off.
+As in SentencePiece, the space is written ▁ and belongs to the word after it: "I love" becomes ▁I
+and ▁love. A ▁ is also put before a text that begins with a letter or digit outside of Chinese and
+Japanese, so that a word is the same token at the beginning of a text as inside of it; decoding
+removes this ▁.
 """
 
 import json
@@ -19,17 +21,19 @@ from regard.errors import InputError, UnknownNameError
 Kind = Literal["bpe", "byte-bpe", "unigram", "word", "character"]
 Chinese = Literal["character", "subword"]
 
+# The first ids of every vocabulary; then come the byte tokens where there are any.
 SPECIAL = ("<pad>", "<unk>", "<s>", "</s>")
 BYTES = tuple(f"<0x{byte:02X}>" for byte in range(256))
 
 _CJK = r"\p{Han}\p{Hiragana}\p{Katakana}"
+# The beginning of a text that gets a ▁: before a space, letter or digit that is not CJK.
 _START = rf"\A(?=[ \p{{L}}\p{{N}}&&[^{_CJK}]])"
 _MARKS = r"[\p{P}\p{S}&&[^▁]]"
 
 
 @dataclass(frozen=True)
 class VocabularyOptions:
-    """The options of a vocabulary that is to be learnt."""
+    """The options of a vocabulary to learn; `Tokenizer.train` explains them."""
 
     kind: Kind
     vocab_size: int
@@ -56,13 +60,13 @@ class VocabularyOptions:
         return self.kind in ("bpe", "unigram", "character")
 
     def words(self) -> str:
-        """The pattern of a word; no token reaches across two words."""
+        """The regular expression of a word; a token never spans two words."""
         apart = r"\p{Han}" if self.chinese == "character" else ""
         marks = r"\p{P}\p{S}" if self.punctuation else ""
         inside = rf"[^▁\s{apart}{marks}]"
         parts = [r"\p{Han}"] if apart else []
         if self.kind == "unigram":
-            parts.append("<")  # so that a text that spells <0x41> is not taken for that byte
+            parts.append("<")  # so that the text "<0x41>" is not mistaken for the token of a byte
         if marks:
             parts.append(rf"▁?{_MARKS}")
             inside = rf"{inside}(?:{inside}|(?<=\p{{L}})['’](?=\p{{L}}))*"
@@ -77,14 +81,14 @@ def train_backend(lines: Iterable[str], options: VocabularyOptions) -> tokenizer
     backend = tokenizers.Tokenizer(_model(options))
     _set_text_processing(backend, options)
     if options.kind == "character":
-        for _ in checked_lines:
+        for _ in checked_lines:  # only to count the characters: there is nothing to train
             pass
         _check_alphabet(character_counts, options)
         backend = _add_byte_tokens(
-            backend, options, _characters(backend, character_counts, options)
+            backend, options, _frequent_characters(backend, character_counts, options)
         )
     else:
-        _learn(backend, checked_lines, options)
+        _train(backend, checked_lines, options)
         _check_alphabet(character_counts, options)
         if options.has_byte_tokens:
             backend = _add_byte_tokens(backend, options, None)
@@ -93,8 +97,8 @@ def train_backend(lines: Iterable[str], options: VocabularyOptions) -> tokenizer
 
 
 def set_template(backend: tokenizers.Tokenizer, text: Literal["$A </s>", "<s> $A"]) -> None:
-    """Set the special tokens around a text: its end token after it, or its start token before."""
-    special = [(each, backend.token_to_id(each)) for each in text.split() if each != "$A"]
+    """Set the special tokens around a text: the end token after it, or the start token before."""
+    special = [(name, backend.token_to_id(name)) for name in text.split() if name != "$A"]
     pair = f"{text} {text.replace('$A', '$B')}"
     backend.post_processor = processors.TemplateProcessing(
         single=text, pair=pair, special_tokens=special
@@ -102,7 +106,7 @@ def set_template(backend: tokenizers.Tokenizer, text: Literal["$A </s>", "<s> $A
 
 
 def _check_lines(lines: Iterable[str], character_counts: Counter[str]) -> Iterator[str]:
-    """The lines themselves, checked; their characters are counted on the way."""
+    """Yield the lines, each checked to be a str, and add their characters to the counts."""
     if isinstance(lines, str):
         raise InputError("expected an iterable of lines, got one str; give [text]")
     for number, line in enumerate(lines):
@@ -114,7 +118,7 @@ def _check_lines(lines: Iterable[str], character_counts: Counter[str]) -> Iterat
         raise InputError("the corpus is empty; a tokenizer needs some text to learn from")
 
 
-def _learn(backend: tokenizers.Tokenizer, lines: Iterator[str], options: VocabularyOptions) -> None:
+def _train(backend: tokenizers.Tokenizer, lines: Iterator[str], options: VocabularyOptions) -> None:
     """Train the tokenizer; errors of the library become InputErrors."""
     try:
         backend.train_from_iterator(lines, _trainer(options))
@@ -128,9 +132,10 @@ def _learn(backend: tokenizers.Tokenizer, lines: Iterator[str], options: Vocabul
 
 
 def _check_alphabet(character_counts: Counter[str], options: VocabularyOptions) -> None:
-    letters = {"byte-bpe": 256, "word": 0}.get(options.kind, len(character_counts))
-    letters = min(letters, options.alphabet or letters)
-    needed = len(SPECIAL) + letters + (len(BYTES) if options.has_byte_tokens else 0)
+    """Raise an InputError if the special tokens, bytes and characters exceed the vocabulary."""
+    characters = {"byte-bpe": 256, "word": 0}.get(options.kind, len(character_counts))
+    characters = min(characters, options.alphabet or characters)
+    needed = len(SPECIAL) + characters + (len(BYTES) if options.has_byte_tokens else 0)
     if needed > options.vocab_size:
         raise InputError(
             f"a {options.kind} vocabulary of {options.vocab_size} cannot hold this corpus's "
@@ -152,11 +157,12 @@ def _set_text_processing(backend: tokenizers.Tokenizer, options: VocabularyOptio
     lower = [normalizers.Lowercase()] if options.lower else []
     if options.kind == "byte-bpe":
         backend.normalizer = normalizers.Sequence(lower)
-        apart = [
-            pre_tokenizers.Split(Regex(part), "isolated") for part in _separate_patterns(options)
+        splits = [
+            pre_tokenizers.Split(Regex(pattern), "isolated")
+            for pattern in _single_token_patterns(options)
         ]
         backend.pre_tokenizer = pre_tokenizers.Sequence(
-            [*apart, pre_tokenizers.ByteLevel(add_prefix_space=False)]
+            [*splits, pre_tokenizers.ByteLevel(add_prefix_space=False)]
         )
         backend.decoder = decoders.ByteLevel()
         return
@@ -164,22 +170,25 @@ def _set_text_processing(backend: tokenizers.Tokenizer, options: VocabularyOptio
         backend.normalizer = normalizers.Sequence(lower)
         backend.decoder = decoders.Sequence([decoders.ByteFallback(), decoders.Fuse()])
     else:
-        set_template = [normalizers.Replace("▁", " "), normalizers.Replace(Regex(_START), "▁")]
-        spaces = [*lower, *set_template, normalizers.Replace(" ", "▁")]
+        start = [normalizers.Replace("▁", " "), normalizers.Replace(Regex(_START), "▁")]
+        spaces = [*lower, *start, normalizers.Replace(" ", "▁")]
         backend.normalizer = normalizers.Sequence(spaces)
         join = [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()]
         backend.decoder = decoders.Sequence([*join, decoders.Strip(" ", 1, 0)])
     backend.pre_tokenizer = pre_tokenizers.Split(Regex(options.words()), "isolated")
 
 
-def _separate_patterns(options: VocabularyOptions) -> list[str]:
-    """The patterns of what is always a token of its own: Chinese characters, punctuation."""
+def _single_token_patterns(options: VocabularyOptions) -> list[str]:
+    """The patterns of text that is always a token of its own: Chinese characters, punctuation.
+
+    An apostrophe between two letters, as in "don't", is part of the word.
+    """
     han = [r"\p{Han}"] if options.chinese == "character" else []
     return [*han, rf" ?(?!(?<=\p{{L}})['’](?=\p{{L}})){_MARKS}"] if options.punctuation else han
 
 
 def _trainer(options: VocabularyOptions) -> Any:
-    """The library's trainer; it leaves room for the byte tokens, which are added afterwards."""
+    """The library's trainer, for a vocabulary without the byte tokens, which are added later."""
     size = max(1, options.vocab_size - (len(BYTES) if options.has_byte_tokens else 0))
     common: dict[str, Any] = {"vocab_size": size, "special_tokens": list(SPECIAL)}
     if options.kind == "unigram":
@@ -193,28 +202,34 @@ def _trainer(options: VocabularyOptions) -> Any:
     return trainers.BpeTrainer(**common, show_progress=False)
 
 
-def _characters(
+def _frequent_characters(
     backend: tokenizers.Tokenizer, character_counts: Counter[str], options: VocabularyOptions
 ) -> list[str]:
+    """The most frequent characters after normalising, at most `options.alphabet` of them."""
     counts: Counter[str] = Counter()
     for character, count in character_counts.items():
-        for each in backend.normalizer.normalize_str(character):
-            counts[each] += count
+        # One character may become several: İ in lower case is i and a combining dot.
+        for normalised in backend.normalizer.normalize_str(character):
+            counts[normalised] += count
     return [character for character, _ in counts.most_common(options.alphabet)]
 
 
 def _add_byte_tokens(
     backend: tokenizers.Tokenizer, options: VocabularyOptions, characters: list[str] | None
 ) -> tokenizers.Tokenizer:
-    """The tokenizer with a token for each byte after the special tokens."""
+    """The tokenizer with a token for each byte after the special tokens.
+
+    The library cannot add them itself, so that its JSON form is changed. `characters` replace the
+    learnt vocabulary in a tokenizer of characters.
+    """
     whole = json.loads(backend.to_str())
     model = whole["model"]
     model["byte_fallback"] = True
     if options.kind == "unigram":
         lowest = min(score for _, score in model["vocab"])
         learnt = [pair for pair in model["vocab"] if pair[0] not in SPECIAL]
-        spelled = [[name, lowest] for name in BYTES]
-        model["vocab"] = [[name, 0.0] for name in SPECIAL] + spelled + learnt
+        byte_tokens = [[name, lowest] for name in BYTES]
+        model["vocab"] = [[name, 0.0] for name in SPECIAL] + byte_tokens + learnt
         model["unk_id"] = SPECIAL.index("<unk>")
     else:
         learnt = sorted(model["vocab"], key=model["vocab"].get)

@@ -1,4 +1,9 @@
-"""What a Transformer is made of: one frozen value for every architecture of the family."""
+"""TransformerConfig: the settings that select one architecture of the Transformer family.
+
+One class covers encoder-decoders (Vaswani, Marian, BART), decoders (GPT-2, Llama), encoders (BERT)
+and vision Transformers. `PRESETS` has the settings of each by name, as differences from the
+defaults.
+"""
 
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -16,17 +21,24 @@ Head = Literal["language", "classes", "spans", "none"]
 
 @dataclass(frozen=True)
 class TransformerConfig(Config):
-    """A Transformer; without settings the base model of Vaswani et al. 2017 (table 3).
+    """The settings of a Transformer; by default the base model of Vaswani et al. 2017 (table 3).
 
-    `layers`, `heads` and `d_ff` are those of both sides; `decoder_layers` and the like tell the
-    decoder's where they differ. `vocab` is the shared vocabulary of section 5.1; with a
-    `target_vocab` each side has its own. `attention` is a name of the catalog, `cross_attention`
-    the one from decoder to encoder. `final_norm` follows `norm_first`, and `head` the kind: an
-    encoder without one gives hidden states. `init_std` None draws matrices by Xavier's rule and
-    embeddings from N(0, 1/d_model), a number draws all from N(0, init_std^2). `alignment_layer` is
-    the layer of the decoder, counted from 0, whose cross-attention says best which source word a
-    target word is the translation of; None is the last. `precision` "int8" keeps large matrices in
-    eight bits, for writing only: see `Transformer.to_int8`.
+    - `layers`, `heads` and `d_ff` hold for encoder and decoder; `decoder_layers`, `decoder_heads`
+      and `decoder_d_ff` replace them in the decoder. `key_heads` below `heads` is grouped-query
+      attention.
+    - `vocab` is the size of the vocabulary that both sides share (section 5.1); with a
+      `target_vocab` each side has its own.
+    - `attention` is a name of the catalog; `cross_attention` is the one for decoder to encoder.
+      None is the same, or scaled-dot attention if `attention` depends on distances within a text.
+    - `final_norm` None adds a norm after the last layer if `norm_first` is set. `head` None is a
+      language model's head for kinds that generate text, and no head (hidden states) for the
+      others.
+    - `init_std` None initialises matrices by Xavier's rule and embeddings from N(0, 1/d_model); a
+      number initialises all of them from N(0, init_std^2).
+    - `alignment_layer` is the decoder layer, counted from 0, whose cross-attention gives the best
+      word alignment of source and target; None is the last layer.
+    - `precision` "int8" stores large matrices in 8 bits, for inference only: see
+      `Transformer.to_int8`.
 
     >>> from regard.models import TransformerConfig
     >>> TransformerConfig(kind="decoder", positions="rotary", heads=4).head_dim
@@ -90,11 +102,11 @@ class TransformerConfig(Config):
         _check_kind(self)
         for name in (self.attention, self.cross_attention):
             if name is not None:
-                catalog[name]
+                catalog[name]  # raises an UnknownNameError if there is no such mechanism
 
     @classmethod
     def preset(cls, name: str, **settings: Any) -> "TransformerConfig":
-        """The settings of a well-known architecture, changed by those given.
+        """The configuration of a well-known architecture, with some settings replaced.
 
         >>> from regard.models import TransformerConfig
         >>> TransformerConfig.preset("llama", d_model=64, heads=4).norm
@@ -106,22 +118,22 @@ class TransformerConfig(Config):
 
     @property
     def head_dim(self) -> int:
-        """The width of one head of the first side."""
+        """The width of one attention head, d_model / heads."""
         return self.d_model // self.heads
 
     @property
     def is_encoder_decoder(self) -> bool:
-        """Whether it reads a source and writes a target, as configs of Hugging Face say it."""
+        """True for an encoder-decoder; configs of Hugging Face have the same attribute."""
         return self.kind == "encoder-decoder"
 
     @property
     def pools(self) -> bool:
-        """Whether there is a pooler."""
+        """True if the model has a pooler, a dense layer over the first token."""
         return self.pooler or (self.ending == "classes" and self.pooling == "pooler")
 
     @property
     def ending(self) -> Head:
-        """The head that there is: by default the language model's where something is written."""
+        """The head of the model: `head`, or by default "language" for kinds that generate text."""
         if self.head is not None:
             return self.head
         return "language" if self.kind in ("encoder-decoder", "decoder") else "none"
@@ -157,6 +169,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 
 
 def _check_heads(config: TransformerConfig) -> None:
+    """Raise an InputError unless the widths can be divided among the heads."""
     for name in ("heads", "decoder_heads"):
         heads = getattr(config, name)
         if heads is not None and config.d_model % heads:
@@ -176,6 +189,7 @@ def _check_heads(config: TransformerConfig) -> None:
 
 
 def _check_kind(config: TransformerConfig) -> None:
+    """Raise an InputError if a setting does not fit the kind of Transformer."""
     if config.target_vocab is not None and config.kind != "encoder-decoder":
         raise InputError(f"target_vocab is for an encoder-decoder, got kind={config.kind!r}")
     if config.kind == "encoder-decoder" and config.ending not in ("language", "none"):

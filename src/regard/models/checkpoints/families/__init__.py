@@ -1,4 +1,11 @@
-"""The families of Hugging Face checkpoints that become our Transformer, by their model_type."""
+"""Families of Hugging Face checkpoints that can be loaded into `regard.models.Transformer`.
+
+One file per family holds a function from its config.json to settings of a TransformerConfig, and
+rules that map names of its tensors to names of parameters. `FAMILIES` is keyed by `model_type` of
+config.json. With GPT-2, for example, `Rule("wte.weight", "decoder.embeddings.tokens.weight")` loads
+the embeddings, and one rule for `h.*.attn.c_attn.*` splits a tensor into the query, key and value
+projections.
+"""
 
 from collections.abc import Mapping
 

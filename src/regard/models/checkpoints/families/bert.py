@@ -1,4 +1,4 @@
-"""BERT (Devlin et al. 2019): an encoder, with or without a head."""
+"""Checkpoints of BERT (Devlin et al. 2019): an encoder with or without a head."""
 
 from typing import Any
 
@@ -7,7 +7,8 @@ from regard.models.transformer.config import PRESETS
 
 __all__ = ["BERT"]
 
-_OLD = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
+# Checkpoints converted from TensorFlow have these older names.
+_OLD_NAMES = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
 
 RULES = (
     Rule("embeddings.word_embeddings.weight", "encoder.embeddings.tokens.weight"),
@@ -33,9 +34,10 @@ RULES = (
 
 
 def _settings(config: CheckpointConfig) -> dict[str, Any]:
+    """The settings of a TransformerConfig for a BERT checkpoint."""
     config.refuse("position_embedding_type", "absolute")
     config.refuse("is_decoder", False)
-    pooled = "pooler.dense.weight" in config.shapes
+    has_pooler = "pooler.dense.weight" in config.shapes
     return PRESETS["bert"] | {
         "vocab": config["vocab_size"],
         "d_model": config["hidden_size"],
@@ -53,7 +55,7 @@ def _settings(config: CheckpointConfig) -> dict[str, Any]:
         "output_bias": config.head == "language",
         "labels": config.shapes.get("classifier.weight", (2,))[0],
         "pooling": "pooler",
-        "pooler": pooled and config.head in ("none", "classes"),
+        "pooler": has_pooler and config.head in ("none", "classes"),
         "init_std": config.get("initializer_range", 0.02),
     }
 
@@ -69,6 +71,7 @@ BERT = Family(
     "bert.",
     RULES,
     _settings,
+    # Position ids are a constant buffer; next-sentence prediction has no counterpart here.
     ignored=("embeddings.position_ids", "cls.seq_relationship.*"),
-    renamed=_OLD,
+    renamed=_OLD_NAMES,
 )

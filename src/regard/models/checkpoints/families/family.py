@@ -1,4 +1,13 @@
-"""How a family of Hugging Face checkpoints becomes our Transformer: rules for its tensor names."""
+"""Family, Rule and CheckpointConfig: how Hugging Face checkpoints are mapped to a Transformer.
+
+A `Family` turns a config.json into a TransformerConfig (`Family.config`) and says for each tensor
+of the files which parameter it fills (`Family.mapped_tensors`). A `Rule` maps names:
+
+    Rule("h.*.ln_1.*", "decoder.layers.*.norm_attention.*").match("h.3.ln_1.weight")
+    -> ["decoder.layers.3.norm_attention.weight"]
+
+Rules also work backwards, so that errors and traces can use the names of the original checkpoint.
+"""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -16,6 +25,7 @@ from regard.models.transformer.config import TransformerConfig
 
 __all__ = ["CheckpointConfig", "Family", "Rule"]
 
+# Names of activations in transformers -> names of a TransformerConfig.
 _ACTIVATIONS = {
     "relu": "relu", "gelu": "gelu", "gelu_new": "gelu-tanh", "gelu_fast": "gelu-tanh",
     "gelu_pytorch_tanh": "gelu-tanh", "silu": "silu", "swish": "silu",
@@ -24,11 +34,11 @@ _ACTIVATIONS = {
 
 @dataclass(frozen=True)
 class Rule:
-    """Maps the name of a tensor in the file to the name of a parameter; a * is one part of both.
+    """Maps the name of a tensor in the file to the name of a parameter.
 
-    With several parameter names, separated by spaces, each gets an equal part of the tensor's first
-    axis. `transposed` says that the file stores the transposed matrix, and `skip_rows` how many
-    rows at the beginning are not used.
+    A * in both names stands for one part of a dotted name. With several parameter names, separated
+    by spaces, each gets an equal part of the tensor's first axis. `transposed` says that the file
+    stores the transposed matrix, and `skip_rows` how many rows at the beginning are not used.
     """
 
     file_name: str
@@ -37,32 +47,30 @@ class Rule:
     skip_rows: int = 0
 
     def match(self, name: str) -> list[str]:
-        """The parameters of a tensor of the file; an empty list if the rule does not match."""
-        found = _pattern(self.file_name).fullmatch(name)
-        return (
-            []
-            if found is None
-            else [_substitute(each, found) for each in self.parameter_name.split()]
-        )
+        """The parameter names for a tensor name; an empty list if the rule does not match."""
+        match = _pattern(self.file_name).fullmatch(name)
+        if match is None:
+            return []
+        return [_substitute(template, match) for template in self.parameter_name.split()]
 
     def inverse(self, name: str) -> str | None:
-        """The tensor of the file for a parameter; None if the rule does not match."""
-        for each in self.parameter_name.split():
-            found = _pattern(each).fullmatch(name)
-            if found is not None:
-                return _substitute(self.file_name, found)
+        """The name of the tensor for a parameter name; None if the rule does not match."""
+        for template in self.parameter_name.split():
+            match = _pattern(template).fullmatch(name)
+            if match is not None:
+                return _substitute(self.file_name, match)
         return None
 
-    def part(self, weights: CheckpointTensors, name: str, place: int) -> Tensor:
-        """The tensor for the parameter at this place among those of the rule."""
+    def part(self, weights: CheckpointTensors, name: str, index: int) -> Tensor:
+        """The part of a tensor that belongs to parameter number `index` of the rule."""
         tensor = weights[name][self.skip_rows :]
         tensor = tensor.mT if self.transposed and tensor.dim() == 2 else tensor
-        return tensor.chunk(len(self.parameter_name.split()))[place]
+        return tensor.chunk(len(self.parameter_name.split()))[index]
 
 
 @dataclass(frozen=True)
 class CheckpointConfig:
-    """A config.json, the shapes of the tensors without their prefix, and the head to build."""
+    """A config.json, the shapes of the tensors by name without prefix, and the head to build."""
 
     folder: Path
     config: Mapping[str, Any]
@@ -80,14 +88,14 @@ class CheckpointConfig:
         return default if value is None else value
 
     def activation(self, key: str, default: str) -> str:
-        """Our name of an activation; an UnknownNameError for others."""
+        """The activation as a TransformerConfig names it; an UnknownNameError for others."""
         name = self.get(key, default)
         if name not in _ACTIVATIONS:
             raise UnknownNameError(f"activation ({key} of config.json)", str(name), _ACTIVATIONS)
         return _ACTIVATIONS[name]
 
     def refuse(self, key: str, *expected: Any) -> None:
-        """Raise a FileError if the value is there and is none of the expected ones."""
+        """Raise a FileError if the key has a value that is none of the expected ones."""
         value = self.config.get(key)
         if value is not None and value not in expected:
             raise FileError(
@@ -98,9 +106,13 @@ class CheckpointConfig:
 
 @dataclass(frozen=True)
 class Family:
-    """The checkpoints of one `model_type`: their architectures with our heads, and their names.
+    """The checkpoints of one `model_type`: how their settings and tensor names are translated.
 
-    `modules` renames modules that transformers calls otherwise than its checkpoints do.
+    `heads` are the architectures of transformers, each with the head of a TransformerConfig; the
+    first is used if config.json names none. `prefix` is removed from tensor names, `renamed`
+    replaces older spellings in them, and tensors that match `ignored` are not loaded. `settings`
+    turns a config.json into settings of a TransformerConfig. `modules` renames modules whose paths
+    in transformers differ from the names in the checkpoint.
     """
 
     heads: Mapping[str, str]
@@ -115,35 +127,36 @@ class Family:
         self, folder: Path, config: Mapping[str, Any], weights: CheckpointTensors
     ) -> TransformerConfig:
         """The TransformerConfig of this checkpoint."""
-        known = next(iter(self.heads))
-        name = str((config.get("architectures") or [known])[0])
+        usual = next(iter(self.heads))
+        name = str((config.get("architectures") or [usual])[0])
         if name not in self.heads:
             raise UnknownNameError(f"architecture of {folder}", name, self.heads)
-        shapes = {self._short(each): weights.shape(each) for each in weights}
-        reading = CheckpointConfig(folder, config, shapes, self.heads[name])
-        return TransformerConfig(**self.settings(reading) | {"head": reading.head})
+        shapes = {self._short(tensor): weights.shape(tensor) for tensor in weights}
+        checkpoint = CheckpointConfig(folder, config, shapes, self.heads[name])
+        return TransformerConfig(**self.settings(checkpoint) | {"head": checkpoint.head})
 
     def mapped_tensors(
         self, weights: CheckpointTensors, config: TransformerConfig
     ) -> Iterator[MappedTensor]:
-        """The tensors with their parameters; one that no rule matches keeps its own name."""
+        """Each tensor with its parameter; a tensor that no rule matches keeps its own name."""
         for name in weights:
             short = self._short(name)
-            if any(_pattern(each).fullmatch(short) for each in self.ignored):
+            if any(_pattern(ignored).fullmatch(short) for ignored in self.ignored):
                 continue
             if short.startswith("pooler.") and not config.pools:
                 continue
             matches = ((rule, rule.match(short)) for rule in self.rules)
-            rule, parameter_name = next(
-                ((r, found) for r, found in matches if found), (Rule("", ""), [name])
+            rule, parameters = next(
+                ((rule, parameters) for rule, parameters in matches if parameters),
+                (Rule("", ""), [name]),
             )
-            for place, each in enumerate(parameter_name):
-                yield MappedTensor(name, each, partial(rule.part, weights, name, place))
+            for index, parameter in enumerate(parameters):
+                yield MappedTensor(name, parameter, partial(rule.part, weights, name, index))
 
     def file_name(self, name: str) -> str:
-        """The name that the files have for a parameter."""
-        found = (rule.inverse(name) for rule in self.rules)
-        return next((each for each in found if each is not None), name)
+        """The name of the tensor in the files for a parameter; the same name if no rule matches."""
+        candidates = (rule.inverse(name) for rule in self.rules)
+        return next((candidate for candidate in candidates if candidate is not None), name)
 
     def module_path(self, name: str) -> str:
         """The path of a module in transformers, given its path in the names of the checkpoint."""
@@ -151,14 +164,14 @@ class Family:
         return next((paths[0] for paths in matches if paths), name)
 
     def _short(self, name: str) -> str:
-        """The name without the prefix of the whole model, older spellings replaced."""
+        """The tensor name with older spellings replaced and the prefix of the model removed."""
         for old, new in (self.renamed or {}).items():
             name = name.replace(old, new)
         return name.removeprefix(self.prefix)
 
 
 def _pattern(name: str) -> re.Pattern[str]:
-    """A pattern in which each * matches one part of a dotted name."""
+    """A regular expression in which each * matches one part of a dotted name."""
     return re.compile(re.escape(name).replace(r"\*", r"([^.]+)"))
 
 

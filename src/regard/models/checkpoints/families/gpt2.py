@@ -1,4 +1,7 @@
-"""GPT-2 (Radford et al. 2019): matrices are stored transposed, those of q, k and v as one."""
+"""Checkpoints of GPT-2 (Radford et al. 2019).
+
+Matrices are stored transposed, and the projections of query, key and value as one matrix.
+"""
 
 from typing import Any
 
@@ -28,6 +31,7 @@ RULES = (
 
 
 def _settings(config: CheckpointConfig) -> dict[str, Any]:
+    """The settings of a TransformerConfig for a GPT-2 checkpoint."""
     config.refuse("scale_attn_by_inverse_layer_idx", False)
     config.refuse("add_cross_attention", False)
     width = config["n_embd"]
@@ -53,5 +57,6 @@ GPT2 = Family(
     "transformer.",
     RULES,
     _settings,
+    # The causal mask, which some versions stored as a buffer.
     ignored=("h.*.attn.bias", "h.*.attn.masked_bias"),
 )

@@ -1,4 +1,7 @@
-"""Llama (Touvron et al. 2023): RMSNorm, rotary halves, a gated feed-forward, grouped queries."""
+"""Checkpoints of Llama (Touvron et al. 2023).
+
+RMSNorm, rotary positions, a gated feed-forward layer, and grouped-query attention.
+"""
 
 from typing import Any
 
@@ -25,6 +28,7 @@ RULES = (
 
 
 def _settings(config: CheckpointConfig) -> dict[str, Any]:
+    """The settings of a TransformerConfig for a Llama checkpoint."""
     width, heads = config["hidden_size"], config["num_attention_heads"]
     config.refuse("head_dim", width // heads)
     return PRESETS["llama"] | {
@@ -40,14 +44,15 @@ def _settings(config: CheckpointConfig) -> dict[str, Any]:
         "attention_bias": config.get("attention_bias", False),
         "norm_eps": config.get("rms_norm_eps", 1e-6),
         "max_positions": config.get("max_position_embeddings", 2048),
-        "rotary_base": _base(config),
+        "rotary_base": _rotary_base(config),
         "tie_embeddings": config.get("tie_word_embeddings", False),
         "init_std": config.get("initializer_range", 0.02),
     }
 
 
-def _base(config: CheckpointConfig) -> float:
-    """The base of the angles; positions that are stretched are not supported."""
+def _rotary_base(config: CheckpointConfig) -> float:
+    """The base of the rotary angles; a FileError if positions are scaled (rope_scaling)."""
+    # transformers 5 renamed rope_scaling to rope_parameters and moved rope_theta into it.
     rope = config.get("rope_scaling", {}) | config.get("rope_parameters", {})
     kind = rope.get("rope_type", rope.get("type", "default"))
     if kind != "default":
@@ -63,5 +68,6 @@ LLAMA = Family(
     "model.",
     RULES,
     _settings,
+    # The rotary frequencies follow from the base; old checkpoints stored them as well.
     ignored=("layers.*.self_attn.rotary_emb.inv_freq", "rotary_emb.inv_freq"),
 )

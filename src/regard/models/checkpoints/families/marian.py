@@ -1,4 +1,4 @@
-"""Marian, BART and mBART: encoder-decoders that differ in norms and positions."""
+"""Checkpoints of Marian, BART and mBART: encoder-decoders that differ in norms and positions."""
 
 from typing import Any
 
@@ -8,26 +8,28 @@ from regard.models.transformer.config import PRESETS
 __all__ = ["BART", "MARIAN", "MBART"]
 
 
-def _side(side: str) -> tuple[Rule, ...]:
-    file_name, ours = f"{side}.layers.*", f"{side}.layers.*"
+def _rules_of_side(side: str) -> tuple[Rule, ...]:
+    """The rules of the encoder or of the decoder; both name their layers alike."""
+    layer = f"{side}.layers.*"
     return (
         Rule(f"{side}.embed_tokens.weight", f"{side}.embeddings.tokens.weight"),
+        # The first two rows are an offset of fairseq, which kept them for padding.
         Rule(f"{side}.embed_positions.weight", f"{side}.embeddings.positions.table", skip_rows=2),
         Rule(f"{side}.layernorm_embedding.*", f"{side}.embeddings.norm.*"),
         Rule(f"{side}.layer_norm.*", f"{side}.norm.*"),
-        Rule(f"{file_name}.self_attn.q_proj.*", f"{ours}.attention.w_q.*"),
-        Rule(f"{file_name}.self_attn.k_proj.*", f"{ours}.attention.w_k.*"),
-        Rule(f"{file_name}.self_attn.v_proj.*", f"{ours}.attention.w_v.*"),
-        Rule(f"{file_name}.self_attn.out_proj.*", f"{ours}.attention.w_o.*"),
-        Rule(f"{file_name}.self_attn_layer_norm.*", f"{ours}.norm_attention.*"),
-        Rule(f"{file_name}.encoder_attn.q_proj.*", f"{ours}.cross.w_q.*"),
-        Rule(f"{file_name}.encoder_attn.k_proj.*", f"{ours}.cross.w_k.*"),
-        Rule(f"{file_name}.encoder_attn.v_proj.*", f"{ours}.cross.w_v.*"),
-        Rule(f"{file_name}.encoder_attn.out_proj.*", f"{ours}.cross.w_o.*"),
-        Rule(f"{file_name}.encoder_attn_layer_norm.*", f"{ours}.norm_cross.*"),
-        Rule(f"{file_name}.fc1.*", f"{ours}.feed_forward.up.*"),
-        Rule(f"{file_name}.fc2.*", f"{ours}.feed_forward.down.*"),
-        Rule(f"{file_name}.final_layer_norm.*", f"{ours}.norm_feed_forward.*"),
+        Rule(f"{layer}.self_attn.q_proj.*", f"{layer}.attention.w_q.*"),
+        Rule(f"{layer}.self_attn.k_proj.*", f"{layer}.attention.w_k.*"),
+        Rule(f"{layer}.self_attn.v_proj.*", f"{layer}.attention.w_v.*"),
+        Rule(f"{layer}.self_attn.out_proj.*", f"{layer}.attention.w_o.*"),
+        Rule(f"{layer}.self_attn_layer_norm.*", f"{layer}.norm_attention.*"),
+        Rule(f"{layer}.encoder_attn.q_proj.*", f"{layer}.cross.w_q.*"),
+        Rule(f"{layer}.encoder_attn.k_proj.*", f"{layer}.cross.w_k.*"),
+        Rule(f"{layer}.encoder_attn.v_proj.*", f"{layer}.cross.w_v.*"),
+        Rule(f"{layer}.encoder_attn.out_proj.*", f"{layer}.cross.w_o.*"),
+        Rule(f"{layer}.encoder_attn_layer_norm.*", f"{layer}.norm_cross.*"),
+        Rule(f"{layer}.fc1.*", f"{layer}.feed_forward.up.*"),
+        Rule(f"{layer}.fc2.*", f"{layer}.feed_forward.down.*"),
+        Rule(f"{layer}.final_layer_norm.*", f"{layer}.norm_feed_forward.*"),
     )
 
 
@@ -35,12 +37,13 @@ RULES = (
     Rule("shared.weight", "encoder.embeddings.tokens.weight"),
     Rule("lm_head.weight", "head.output.weight"),
     Rule("final_logits_bias", "head.output.bias"),
-    *_side("encoder"),
-    *_side("decoder"),
+    *_rules_of_side("encoder"),
+    *_rules_of_side("decoder"),
 )
 
 
-def _sizes(config: CheckpointConfig) -> dict[str, Any]:
+def _common_settings(config: CheckpointConfig) -> dict[str, Any]:
+    """The settings that all three families have in common."""
     return {
         "vocab": config["vocab_size"],
         "d_model": config["d_model"],
@@ -62,30 +65,40 @@ def _sizes(config: CheckpointConfig) -> dict[str, Any]:
     }
 
 
-def _marian(config: CheckpointConfig) -> dict[str, Any]:
+def _marian_settings(config: CheckpointConfig) -> dict[str, Any]:
+    """The settings for Marian: two vocabularies if the embeddings are not shared."""
     shared = config.get("share_encoder_decoder_embeddings", True)
     target = None if shared else config.get("decoder_vocab_size", config["vocab_size"])
-    return PRESETS["marian"] | _sizes(config) | {"target_vocab": target}
+    return PRESETS["marian"] | _common_settings(config) | {"target_vocab": target}
 
 
-def _bart(config: CheckpointConfig) -> dict[str, Any]:
-    return PRESETS["bart"] | _sizes(config)
+def _bart_settings(config: CheckpointConfig) -> dict[str, Any]:
+    """The settings for BART."""
+    return PRESETS["bart"] | _common_settings(config)
 
 
-def _mbart(config: CheckpointConfig) -> dict[str, Any]:
-    return _bart(config) | {"norm_first": True}
+def _mbart_settings(config: CheckpointConfig) -> dict[str, Any]:
+    """The settings for mBART: BART with norms before attention and feed-forward layers."""
+    return _bart_settings(config) | {"norm_first": True}
 
 
 MARIAN = Family(
     {"MarianMTModel": "language", "MarianModel": "none"},
     "model.",
     RULES,
-    _marian,
+    _marian_settings,
+    # The sinusoidal table is computed, not loaded.
     ignored=("encoder.embed_positions.weight", "decoder.embed_positions.weight"),
 )
 BART = Family(
-    {"BartForConditionalGeneration": "language", "BartModel": "none"}, "model.", RULES, _bart
+    {"BartForConditionalGeneration": "language", "BartModel": "none"},
+    "model.",
+    RULES,
+    _bart_settings,
 )
 MBART = Family(
-    {"MBartForConditionalGeneration": "language", "MBartModel": "none"}, "model.", RULES, _mbart
+    {"MBartForConditionalGeneration": "language", "MBartModel": "none"},
+    "model.",
+    RULES,
+    _mbart_settings,
 )

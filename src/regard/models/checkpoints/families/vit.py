@@ -1,4 +1,4 @@
-"""The Vision Transformer (Dosovitskiy et al. 2021): patches and a class token."""
+"""Checkpoints of the Vision Transformer (Dosovitskiy et al. 2021): patches and a class token."""
 
 from typing import Any
 
@@ -26,6 +26,7 @@ RULES = (
 
 
 def _settings(config: CheckpointConfig) -> dict[str, Any]:
+    """The settings of a TransformerConfig for a ViT checkpoint."""
     config.refuse("pooler_act", "tanh")
     config.refuse("pooler_output_size", config["hidden_size"])
     config.refuse("qkv_bias", True)
@@ -41,15 +42,15 @@ def _settings(config: CheckpointConfig) -> dict[str, Any]:
         "labels": config.shapes.get("classifier.weight", (2,))[0],
         "pooling": "first",
         "pooler": "pooler.dense.weight" in config.shapes,
-        "image_size": _side(config, "image_size", 224),
-        "patch": _side(config, "patch_size", 16),
+        "image_size": _square_side(config, "image_size", 224),
+        "patch": _square_side(config, "patch_size", 16),
         "channels": config.get("num_channels", 3),
         "init_std": config.get("initializer_range", 0.02),
     }
 
 
-def _side(config: CheckpointConfig, key: str, default: int) -> int:
-    """The side of a square, which may be written twice."""
+def _square_side(config: CheckpointConfig, key: str, default: int) -> int:
+    """The side of a square in pixels, which config.json gives as n or as [n, n]."""
     value = config.get(key, default)
     if isinstance(value, list):
         config.refuse(key, [value[0]] * 2)
@@ -62,6 +63,6 @@ VIT = Family(
     "vit.",
     RULES,
     _settings,
-    # transformers 5 renames the modules while it loads, and checkpoints keep their old names
+    # transformers 5 renames the modules while it loads; checkpoints keep their old names.
     modules=(Rule("encoder.layer.*.attention.attention", "layers.*.attention"),),
 )
