@@ -92,8 +92,8 @@ def describe_model(folder: Path, name: str | None = None) -> ModelDescription:
     """Describe the model in a folder from its config, the headers of its weights and its card.
 
     >>> from regard.loading import describe_model
-    >>> from regard.models.checkpoints.locations import folder_of
-    >>> describe_model(folder_of("en-zh-transformer")).task
+    >>> from regard.models.checkpoints.locations import checkpoint_folder
+    >>> describe_model(checkpoint_folder("en-zh-transformer")).task
     'translates'
     """
     config = read_json(folder / "config.json")
