@@ -1,4 +1,4 @@
-"""Whole attention: `attend` against torch's fused kernel, and the module against its peers."""
+"""`attend` against torch's fused kernel, and MultiHeadAttention against other modules."""
 
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -88,7 +88,7 @@ def fused_rows(score: str, effort: Effort) -> Iterator[Row]:
 
 
 def modules(bias: bool, length: int) -> Mapping[str, Contender]:
-    """Self-attention modules of one width with the same weights, evaluating."""
+    """Self-attention modules of the same width and weights, in evaluation mode."""
     torch.manual_seed(0)
     dim = HEADS * WIDTH
     x = torch.randn(1, length, dim)
@@ -125,7 +125,7 @@ def _x_transformers(ours: MultiHeadAttention) -> nn.Module:
 
 
 def module_rows(effort: Effort) -> Iterator[Row]:
-    """Time at each length; the faster peer decides, so that each is a target."""
+    """Time at each length; every peer has a target, so that the fastest one decides."""
     for length in effort.sizes(512, 1024, 2048, 4096, 8192):
         for bias in (True, False):
             contenders = modules(bias, length)
@@ -136,7 +136,7 @@ def module_rows(effort: Effort) -> Iterator[Row]:
 
 
 def hard(length: int) -> Mapping[str, Contender]:
-    """Hard attention evaluating, and as it is written by hand."""
+    """Hard attention in evaluation mode, and a hand-written version."""
     query, key, value = queries_keys_values(length)
     mechanism = Mechanism(normalizer=Hard()).eval()
 

@@ -1,4 +1,4 @@
-"""Writing: our loop and Transformer against transformers and CTranslate2, with the same weights.
+"""Text generation: ours against transformers and CTranslate2, with the same weights.
 
 The weights are random, of the size of an OPUS-MT model (Marian, 6 + 6 layers, d = 512, 65k tokens)
 and of stories15M (Llama); REGARD_BENCH_MARIAN and REGARD_BENCH_LLAMA may name folders of real ones.
@@ -62,9 +62,9 @@ TEXTS = (
 
 @dataclass(frozen=True)
 class Marian:
-    """One checkpoint in three hands; each turns a batch of ids into ids, without the start token.
+    """One checkpoint loaded by three libraries: ours, transformers (theirs), CTranslate2 (engine).
 
-    `inputs` are those that all three translate alike.
+    Each method translates a batch of token ids into token ids, without the start token.
     """
 
     ours: Any
@@ -74,14 +74,14 @@ class Marian:
     settings: Mapping[str, int]
 
     def with_ours(self, batch: Sequence[list[int]], beams: int) -> Tensor:
-        """By our own loop and Transformer."""
+        """Translate with our own Transformer and generation loop."""
         ids = _padded(batch)
         mask = (ids != PAD).long()
         out = self.ours.generate(ids, mask, num_beams=beams, **self.settings)
         return out.sequences[:, 1:]
 
     def with_theirs(self, batch: Sequence[list[int]], beams: int) -> Tensor:
-        """By transformers."""
+        """Translate with transformers."""
         ids = _padded(batch)
         out: Tensor = self.theirs.generate(
             ids, attention_mask=(ids != PAD).long(), num_beams=beams, **self.settings
@@ -89,7 +89,7 @@ class Marian:
         return out[:, 1:]
 
     def with_engine(self, batch: Sequence[list[int]], beams: int) -> Tensor:
-        """By CTranslate2, which gives no end token."""
+        """Translate with CTranslate2, whose output has no end token."""
         words = [[self.tokens[number] for number in ids] for ids in batch]
         asked = {"min_decoding_length": NEW, "max_decoding_length": NEW} if self.settings else {}
         found = self.engine.translate_batch(words, beam_size=beams, **asked)
@@ -98,7 +98,7 @@ class Marian:
         return _padded([each if self.settings else [*each, EOS] for each in ids])
 
     def agreed(self, inputs: Sequence[list[int]], beams: int, count: int) -> list[list[int]]:
-        """The first inputs that all three translate alike."""
+        """The first `count` inputs for which all three give the same translation."""
         hands = (self.with_ours, self.with_theirs, self.with_engine)
         chosen: list[list[int]] = []
         for ids in inputs:
@@ -121,7 +121,7 @@ def _padded(rows: Sequence[list[int]]) -> Tensor:
 
 
 def _folder(variable: str, write: Callable[[Path], None]) -> Path:
-    """The folder that the variable names, or one of random weights, made once."""
+    """The folder named by the environment variable, or one with random weights, made once."""
     if variable in os.environ:
         return Path(os.environ[variable])
     place = Path(tempfile.gettempdir()) / f"regard-bench-{variable.rpartition('_')[2].lower()}"
@@ -155,7 +155,7 @@ def _write_marian(place: Path) -> None:
 
 
 def _converted(folder: Path, vocabulary: Mapping[str, int]) -> Path:
-    """The folder for CTranslate2, made once."""
+    """The folder of the checkpoint converted for CTranslate2, made once."""
     import ctranslate2
 
     class Words:
@@ -176,7 +176,7 @@ def _converted(folder: Path, vocabulary: Mapping[str, int]) -> Path:
 
 @cache
 def marian(*hands: str, precision: Literal["float", "int8"] = "float") -> Marian:
-    """The checkpoint in these hands, ready; in eight bits only those of ours and of CTranslate2."""
+    """The checkpoint loaded by these libraries; int8 applies to ours and CTranslate2 only."""
     import ctranslate2
     import transformers
 
@@ -203,13 +203,13 @@ def marian(*hands: str, precision: Literal["float", "int8"] = "float") -> Marian
 
 
 class _Frozen(dict[Any, Any]):
-    """A dictionary that nobody changes, known by its identity."""
+    """A dictionary that is hashed by identity, so that it can be part of a cached call."""
 
     __hash__ = object.__hash__  # type: ignore[assignment]
 
 
 def sources() -> list[list[int]]:
-    """What there is to translate: Chinese sentences, or random ids."""
+    """The inputs to translate: Chinese sentences for real weights, else random ids."""
     if "REGARD_BENCH_MARIAN" in os.environ:
         tokenizer = marian(OURS, HF, CT2).ours.tokenizer
         return [tokenizer.encode(text) for text in TEXTS]
@@ -220,14 +220,14 @@ def sources() -> list[list[int]]:
 
 
 def translating(inputs: Sequence[list[int]], beams: int, *hands: str) -> Mapping[str, Contender]:
-    """Each hand, translating one by one, or all together if they are many."""
+    """The libraries as contenders, each translating all inputs as one batch."""
     held = marian(*hands)
     ways = {OURS: held.with_ours, HF: held.with_theirs, CT2: held.with_engine}
     return {name: partial(ways[name], inputs, beams) for name in hands}
 
 
 def translation_rows(effort: Effort) -> Iterator[Row]:
-    """Greedy and beam, one sentence and sixteen."""
+    """Greedy and beam search, with one sentence and with sixteen."""
     held = marian(OURS, HF, CT2)
     cases = {"greedy, B = 1": (1, 1), "beam 5, B = 1": (5, 1), "beam 5, B = 16": (5, 16)}
     floors = {
@@ -256,7 +256,7 @@ def translation_rows(effort: Effort) -> Iterator[Row]:
 
 
 def light_rows(effort: Effort) -> Iterator[Row]:
-    """In eight bits, one sentence: ours and CTranslate2's, beside transformers in float32."""
+    """One sentence in int8 by ours and CTranslate2, against transformers in float32."""
     light, whole = marian(OURS, CT2, precision="int8"), marian(HF)
     held = replace(light, theirs=whole.theirs)
     floors = {"greedy, B = 1": (1, 3.0, 1.0), "beam 5, B = 1": (5, 3.0, 1.0)}
@@ -290,7 +290,7 @@ def _write_llama(place: Path) -> None:
 
 
 def story_rows(effort: Effort) -> Iterator[Row]:
-    """A story of a decoder alone, drawn token by token; greedy first, for the same tokens."""
+    """A decoder-only model that continues a story: greedy (tokens are compared) and sampling."""
     import transformers
 
     folder = _folder("REGARD_BENCH_LLAMA", _write_llama)

@@ -1,7 +1,7 @@
-"""How much observing costs: ratios to torch's attention on the same inputs, interleaved in one run.
+"""The cost of observing attention, as ratios to torch's own attention on the same inputs.
 
-Each row is the fastest of many rounds in which every contestant takes its turn, so that a
-machine shared with others tells the same story to all.
+Each row uses the fastest of many rounds in which the contestants take turns, so that other load on
+the machine affects all of them alike.
 """
 
 import time
@@ -32,6 +32,7 @@ def ratio(case: str, measured: float, limit: float) -> Row:
 
 
 def fastest(contestants: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
+    """The shortest time of each contestant, in seconds."""
     best = dict.fromkeys(contestants, float("inf"))
     for _ in range(rounds):
         for name, run in contestants.items():
@@ -42,6 +43,7 @@ def fastest(contestants: dict[str, Callable[[], object]], rounds: int) -> dict[s
 
 
 def inputs(length: int, heads: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Random query, key and value of one example."""
     generator = torch.Generator().manual_seed(0)
     query, key, value = (torch.randn(1, heads, length, DIM, generator=generator) for _ in range(3))
     return query, key, value
@@ -49,7 +51,7 @@ def inputs(length: int, heads: int) -> tuple[Tensor, Tensor, Tensor]:
 
 @dataclass(frozen=True)
 class Size:
-    """One length to race at, and the targets there."""
+    """One length to measure at, with its targets."""
 
     length: int
     heads: int
@@ -67,13 +69,14 @@ SIZES = [
 
 
 def native_rows(sizes: list[Size]) -> Iterator[Row]:
-    """Statistics and atlas, and these with the eight largest weights."""
+    """Observing statistics and atlas, without and with the eight largest weights of each row."""
     for size in sizes:
         for hidden in (False, True):
             yield from race(size, hidden=hidden)
 
 
 def race(size: Size, *, hidden: bool) -> Iterator[Row]:
+    """Observing against torch's attention at one size; `hidden` adds a causal mask."""
     query, key, value = inputs(size.length, size.heads)
     mask = causal() if hidden else None
     best = fastest(
@@ -90,7 +93,7 @@ def race(size: Size, *, hidden: bool) -> Iterator[Row]:
 
 
 def other_rows(length: int = 8192, heads: int = 4) -> Iterator[Row]:
-    """Under autograd, received, and the portable kernel."""
+    """Observing under autograd, the weight that keys receive, and the portable kernel."""
     query, key, value = inputs(length, heads)
     wanting = query.clone().requires_grad_()
     lse = observe(query, key, value).lse
@@ -112,7 +115,7 @@ def other_rows(length: int = 8192, heads: int = 4) -> Iterator[Row]:
 
 
 def window_rows(length: int = 32768, tries: int = 20) -> Iterator[Row]:
-    """The slowest but one of twenty windows of 512 x 512 cells at each zoom."""
+    """The 95th percentile of the time to recompute a window of 512 x 512 cells, at each zoom."""
     query, key, value = inputs(length, 1)
     lse = observe(
         query, key, value, keep=ObserveOptions(context=False, statistics=False, atlas=0)
@@ -140,7 +143,7 @@ def contenders(length: int, heads: int) -> dict[str, Callable[[], object]]:
 
 
 def memory_row(length: int = 32768, heads: int = 2) -> Row:
-    """What an observation holds at its highest, beyond what torch's attention holds."""
+    """The peak memory of observing minus that of torch's attention."""
     case, warm = partial(contenders, length, heads), partial(contenders, 64, heads)
     ours, theirs = (peak_memory(case, name, warm=warm) for name in (OURS, _PEER))
     label = f"{length}: statistics, atlas and top 8"
@@ -150,7 +153,7 @@ def memory_row(length: int = 32768, heads: int = 2) -> Row:
 
 
 def observed_rows(effort: Effort) -> Iterator[Row]:
-    """Memory, time, and the other ways in."""
+    """Memory and time of observing, then autograd and the portable kernel."""
     yield memory_row()
     with torch.no_grad():
         yield from native_rows(SIZES[:2] if effort.quick else SIZES)

@@ -19,48 +19,48 @@ import torch
 OURS = "ours"
 
 Contender = Callable[[], Any]
-Case = Callable[[], Mapping[str, Contender]]  # makes the inputs, and gives what is to be run
+Case = Callable[[], Mapping[str, Contender]]  # makes the inputs and returns the contenders by name
 
 _LEAST_ROUNDS = 3
-_SHARE = 0.85  # of the free memory that a contender may take
+_SHARE = 0.85  # the share of the free memory that a contender may use
 _STATUS, _CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 _M_MMAP_THRESHOLD, _MAPPED = -3, 1 << 16  # glibc: larger pieces go back to the system at once
 
 
 @dataclass(frozen=True)
 class Effort:
-    """How long to measure: all sizes, or the first half of them for a quick look."""
+    """How long to measure: all sizes with many rounds, or (quick) half of them with few rounds."""
 
     quick: bool = False
 
     @property
     def repeats(self) -> int:
-        """Rounds of one comparison at most."""
+        """The largest number of rounds of one comparison."""
         return 10 if self.quick else 40
 
     @property
     def seconds(self) -> float:
-        """After how long a comparison is ended, once it has the fewest rounds."""
+        """The time after which a comparison ends, once it has the least number of rounds."""
         return 1.5 if self.quick else 4.0
 
     def sizes(self, *sizes: int) -> tuple[int, ...]:
-        """The sizes to measure, of those given in rising order."""
+        """The sizes to measure: all of them, or the smaller half for a quick run."""
         return sizes[: math.ceil(len(sizes) / 2)] if self.quick else sizes
 
 
 @dataclass(frozen=True)
 class Timings:
-    """Seconds of each contender, round by round, and why those that failed did."""
+    """The seconds of each contender in each round, and the reason for each that failed."""
 
     seconds: Mapping[str, list[float]]
     failures: Mapping[str, str]
 
     def ratio(self, name: str, to: str) -> float:
-        """The least time of one over the least time of the other."""
+        """The shortest time of `name` divided by the shortest time of `to`."""
         return min(self.seconds[name]) / min(self.seconds[to])
 
     def median(self, name: str, to: str) -> float:
-        """The median over the rounds of one time over the other."""
+        """The median over the rounds of the time of `name` divided by that of `to`."""
         rounds = zip(self.seconds[name], self.seconds[to], strict=True)
         return statistics.median(mine / theirs for mine, theirs in rounds)
 
@@ -73,29 +73,29 @@ def compare(
     gradient: bool = False,
     check: bool = True,
 ) -> Timings:
-    """The contenders' times, taken in turns, to and fro, after a first call of each.
+    """The times of the contenders, measured in alternating order after one first call of each.
 
-    A peer that raises, or whose first result is not that of the first contender, is a failure.
+    A peer fails if it raises or if its first result differs from that of the first contender.
     """
     with torch.set_grad_enabled(gradient):
-        failures = _first_calls(contenders, check=check)
+        failures = _find_failures(contenders, check=check)
         names = [name for name in contenders if name not in failures]
-        taken: dict[str, list[float]] = {name: [] for name in names}
+        times: dict[str, list[float]] = {name: [] for name in names}
         with _no_collection():
             start = time.perf_counter()
-            for done in range(repeats):
-                if done >= _LEAST_ROUNDS and time.perf_counter() - start > seconds:
+            for number in range(repeats):
+                if number >= _LEAST_ROUNDS and time.perf_counter() - start > seconds:
                     break
-                for name in names if done % 2 else names[::-1]:
-                    taken[name].append(_seconds(contenders[name]))
-    return Timings(taken, failures)
+                for name in names if number % 2 else names[::-1]:
+                    times[name].append(_time_call(contenders[name]))
+    return Timings(times, failures)
 
 
 def peak_memory(case: Case, name: str, *, warm: Case, gradient: bool = False) -> int | str:
-    """The bytes that one contender adds at its peak, in a fresh process; or why it has none.
+    """The bytes that one contender adds at its peak, in a new process, or why it could not run.
 
-    The contender of the `warm` case, a small one, runs first, so that what a first call loads
-    is not counted.
+    The contender of the `warm` case, a small one, runs first, so that libraries loaded by a first
+    call are not counted.
     """
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["torch", "regard.attention"])
@@ -114,7 +114,7 @@ def peak_memory(case: Case, name: str, *, warm: Case, gradient: bool = False) ->
 
 
 def cap_memory() -> None:
-    """Make an allocation that this machine has no memory for an error, not the end of others."""
+    """Limit the address space, so that too large an allocation raises an error."""
     free = _kilobytes(Path("/proc/meminfo"), "MemAvailable")
     used = _kilobytes(_STATUS, "VmSize")
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
@@ -123,13 +123,13 @@ def cap_memory() -> None:
 
 @dataclass(frozen=True)
 class Target:
-    """A bound on a ratio: ours over theirs at most, or theirs over ours at least."""
+    """A bound on a ratio: an upper one for ours / theirs, or a lower one for theirs / ours."""
 
     limit: float
     at_least: bool = False
 
     def verdict(self, ratio: float) -> str:
-        """Whether a ratio, read to two decimals, keeps the bound, and else by how much not."""
+        """The text "met", or by how much the ratio, rounded to two decimals, misses the bound."""
         ratio = round(ratio, 2)
         if ratio >= self.limit if self.at_least else ratio <= self.limit:
             return "met"
@@ -141,7 +141,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Row:
-    """One ratio against one peer; without a ratio, the note says why."""
+    """One row of a table: a ratio against one peer, or a note why there is none."""
 
     case: str
     peer: str
@@ -152,17 +152,17 @@ class Row:
     note: str = ""
 
     def cells(self) -> list[str]:
-        """The row as text."""
+        """The cells of the row as text."""
         shown = ["-" if number is None else f"{number:.2f}" for number in (self.ratio, self.median)]
         target = "-" if self.target is None else str(self.target)
         met = "" if self.target is None or self.ratio is None else self.target.verdict(self.ratio)
-        said = "; ".join(part for part in (met, self.note) if part)
-        return [self.case, self.peer, self.measured, *shown, target, said]
+        verdict = "; ".join(part for part in (met, self.note) if part)
+        return [self.case, self.peer, self.measured, *shown, target, verdict]
 
 
 @dataclass(frozen=True)
 class Table:
-    """A named question: its rows are measured by `run`, in about so many minutes."""
+    """A table of results: `run` measures its rows, which takes about `minutes` minutes."""
 
     title: str
     run: Callable[[Effort], Iterator[Row]]
@@ -170,7 +170,7 @@ class Table:
 
 
 def time_rows(timings: Timings, case: str, targets: Mapping[str, Target | None]) -> Iterator[Row]:
-    """A row for each peer: ours over theirs, or theirs over ours where the target is at least."""
+    """A row for each peer: ours / theirs, or theirs / ours where the target is a lower bound."""
     for peer, target in targets.items():
         if peer in timings.failures:
             yield Row(case, peer, "time", None, None, target, timings.failures[peer])
@@ -180,7 +180,7 @@ def time_rows(timings: Timings, case: str, targets: Mapping[str, Target | None])
 
 
 def memory_row(case: str, peer: str, target: Target, ours: int | str, theirs: int | str) -> Row:
-    """The row of two peaks: ours over theirs, or theirs over ours where the target is at least."""
+    """The row of two peaks: ours / theirs, or theirs / ours where the target is a lower bound."""
     for side in (ours, theirs):
         if isinstance(side, str):
             return Row(case, peer, "memory", None, None, target, side)
@@ -200,7 +200,8 @@ def markdown(rows: Iterable[Row]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def _first_calls(contenders: Mapping[str, Contender], *, check: bool) -> dict[str, str]:
+def _find_failures(contenders: Mapping[str, Contender], *, check: bool) -> dict[str, str]:
+    """Call each contender once; the reasons of those that raise or give another result."""
     failures: dict[str, str] = {}
     ours, *peers = contenders
     expected = contenders[ours]()
@@ -218,6 +219,7 @@ def _first_calls(contenders: Mapping[str, Contender], *, check: bool) -> dict[st
 
 @contextmanager
 def _no_collection() -> Iterator[None]:
+    """Keep the garbage collector from running during a measurement."""
     gc.collect()
     gc.disable()
     try:
@@ -226,18 +228,19 @@ def _no_collection() -> Iterator[None]:
         gc.enable()
 
 
-def _seconds(contender: Contender) -> float:
+def _time_call(contender: Contender) -> float:
+    """The seconds of one call, without the time to free its result."""
     start = time.perf_counter()
-    kept = contender()
-    taken = time.perf_counter() - start
-    del kept
-    return taken
+    result = contender()
+    seconds = time.perf_counter() - start
+    del result
+    return seconds
 
 
 def _report_peak(
     answer: Connection, case: Case, name: str, warm: Case, gradient: bool, threads: int
 ) -> None:
-    """In the child: the peak over the level after the inputs were made."""
+    """In the child process: send the peak memory minus the memory used after making the inputs."""
     torch.set_num_threads(threads)
     ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, _MAPPED)
     cap_memory()
@@ -247,18 +250,20 @@ def _report_peak(
             contender = case()[name]
             gc.collect()
             _CLEAR.write_text("5")
-            level = _kilobytes(_STATUS, "VmRSS")
-            kept = contender()
-            answer.send((_kilobytes(_STATUS, "VmHWM") - level) * 1024)
-            del kept
+            before = _kilobytes(_STATUS, "VmRSS")
+            result = contender()
+            answer.send((_kilobytes(_STATUS, "VmHWM") - before) * 1024)
+            del result
     except Exception as error:
         answer.send(f"cannot run: {_one_line(error)}")
 
 
 def _kilobytes(file: Path, field: str) -> int:
+    """A field of /proc/meminfo or /proc/self/status."""
     line = next(line for line in file.read_text().splitlines() if line.startswith(field + ":"))
     return int(line.split()[1])
 
 
 def _one_line(error: Exception) -> str:
+    """The message of an error, short enough for a cell of a table."""
     return " ".join(str(error).split())[:120].replace("|", "/") or type(error).__name__

@@ -1,4 +1,4 @@
-"""How small, how quickly made and how quickly drawn a page is, beside the viewers of today.
+"""Size, build time and drawing time of a page, compared with other attention viewers.
 
 The trace is the same for all: a real MiniLM over real text. Each contender writes one file that a
 browser opens from disk, without a network.
@@ -47,9 +47,10 @@ MB = 1e6
 
 @dataclass(frozen=True)
 class Size:
-    """A length of text, and what is promised of its page.
+    """A length of text, and the targets for its page.
 
-    Megabytes, seconds until the first picture, and by peer how many times smaller and sooner.
+    The targets are the page in megabytes, the seconds until the first picture, and for each peer
+    how many times smaller our page is and how many times sooner it is drawn.
     """
 
     layers: int
@@ -61,11 +62,11 @@ class Size:
 
     @property
     def name(self) -> str:
-        """As it stands in the table."""
+        """The name of the case in the table."""
         return f"MiniLM, {self.layers} x 12 heads, {self.tokens} tokens"
 
     def beside(self, *peers: str) -> "Size":
-        """The same size with some peers only."""
+        """The same size with these peers only."""
         return replace(self, smaller={peer: self.smaller[peer] for peer in peers})
 
 
@@ -75,31 +76,32 @@ SHORT = Size(
 LONG = Size(6, 512, 16, 0.8, {BERTVIZ: 50, INSPECTUS: 6, ATTNVIEW: 1}, {INSPECTUS: 20})
 ALONE = (Size(12, 512, 32, 1.0), Size(12, 8192, 30, 1.5))
 HOVER = Target(16.0)  # milliseconds
-FACTORED = 192  # tokens from which on maps are coded as the long ones are
+FACTORED = 192  # with more tokens, maps are encoded as in long texts
 
 OURS_DRAWN = "document.querySelector('#regard[data-ready]') !== null"
 
 
 def contenders(folder: Path, size: Size, trace: Trace) -> dict[str, Callable[[], Path]]:
-    """Each writes its page of the same trace; its path."""
+    """The contenders: each writes its page of the same trace and returns the path."""
 
     def ours() -> Path:
         return heads(trace).save(folder / "ours.html")
 
-    found = {OURS: ours}
+    writers = {OURS: ours}
     inputs = weights_of(trace) if size.smaller else ([], [])
     for name in size.smaller:
-        found[name] = partial(_written, PEERS[name], inputs, folder / f"{name}.html")
-    return found
+        writers[name] = partial(_write_page, PEERS[name], inputs, folder / f"{name}.html")
+    return writers
 
 
-def _written(write: Callable[[Inputs, Path], None], inputs: Inputs, path: Path) -> Path:
+def _write_page(write: Callable[[Inputs, Path], None], inputs: Inputs, path: Path) -> Path:
+    """Write a peer's page; the path."""
     write(inputs, path)
     return path
 
 
 def page_rows(effort: Effort) -> Iterator[Row]:
-    """Sizes, times and memory of building pages, beside the peers."""
+    """Size, time and memory of building pages, compared with the peers."""
     for size in (SHORT,) if effort.quick else (SHORT, LONG):
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
@@ -116,7 +118,7 @@ def page_rows(effort: Effort) -> Iterator[Row]:
 
 
 def alone_rows(effort: Effort) -> Iterator[Row]:
-    """Pages of sizes that no peer opens."""
+    """Our pages of sizes that no peer can open."""
     for size in ALONE[:1] if effort.quick else ALONE:
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
@@ -143,7 +145,7 @@ def _size_rows(size: Size, sizes: Mapping[str, int], failures: Mapping[str, str]
 
 
 def _memory_rows(folder: Path, size: Size, page: int) -> Iterator[Row]:
-    """What building adds at its peak: ours in pages, and theirs over ours."""
+    """Peak memory of building: ours as a multiple of the page, and theirs / ours."""
     ours = _peak(folder, size, OURS)
     if isinstance(ours, str):
         yield Row(size.name, "-", "memory in pages", None, None, Target(3.0), ours)
@@ -156,9 +158,9 @@ def _memory_rows(folder: Path, size: Size, page: int) -> Iterator[Row]:
 
 
 def _peak(folder: Path, size: Size, name: str) -> int | str:
-    """The bytes that a contender adds, after a smaller page that goes the same way.
+    """The bytes that a contender adds, after it built a smaller page in the same way.
 
-    The trace comes from a file, so that its process holds nothing else that could be used again.
+    The trace is loaded from a file, so that the process has no freed memory that could be reused.
     """
     alone = size.beside(*([] if name == OURS else [name]))
     cases = []
@@ -166,26 +168,26 @@ def _peak(folder: Path, size: Size, name: str) -> int | str:
         path = folder / f"{tokens}.safetensors"
         if not path.exists():
             save_trace(watched(size.layers, tokens), path)
-        cases.append(partial(_loaded, folder, alone, path))
+        cases.append(partial(_load_contenders, folder, alone, path))
     return peak_memory(cases[1], name, warm=cases[0])
 
 
-def _loaded(folder: Path, size: Size, path: Path) -> dict[str, Callable[[], Path]]:
-    """Contenders of a trace that is read to its end before they begin.
+def _load_contenders(folder: Path, size: Size, path: Path) -> dict[str, Callable[[], Path]]:
+    """The contenders for a trace from a file, which is read completely before they start.
 
-    What a large file maps comes into memory when it is touched: it is the trace's, not the page's.
+    A memory-mapped file enters memory when it is read; that memory should not count for the page.
     """
     trace = load_trace(path, verify=True)
-    for atlas in (each.atlas for each in trace if each.atlas is not None):
+    for atlas in (site.atlas for site in trace if site.atlas is not None):
         atlas.mean.sum(), atlas.largest.sum()
-    found = contenders(folder, size, trace)
+    writers = contenders(folder, size, trace)
     gc.collect()
     ctypes.CDLL(None).malloc_trim(0)
-    return found
+    return writers
 
 
 def browser_rows(effort: Effort) -> Iterator[Row]:
-    """When the first picture is there, and how soon hovering answers, in a headless Chromium."""
+    """Time until the first picture and until hovering responds, in a headless Chromium."""
     for size in (SHORT,) if effort.quick else (SHORT, LONG, *ALONE):
         with tempfile.TemporaryDirectory() as name, browser() as opened:
             if isinstance(opened, str):
@@ -216,7 +218,7 @@ def _peer_row(
     peer: str,
     ours: tuple[float, float],
 ) -> Row:
-    """How many times sooner ours is drawn than a peer's."""
+    """The row of how many times sooner our first picture appears than a peer's."""
     target = Target(size.sooner[peer], at_least=True) if peer in size.sooner else None
     try:
         path = write()

@@ -1,4 +1,4 @@
-"""Recurrent training, forward and backward: against the loop of the tutorials, step by step."""
+"""Recurrent training, forward and backward, against the step-by-step loop of tutorials."""
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -19,7 +19,7 @@ Loss = Callable[[Recurrent, Tensor, Tensor, Tensor], Tensor]
 
 
 def training(style: str, attention: str, feeding: bool = False) -> Mapping[str, Contender]:
-    """The loss and all gradients of one batch, same weights, by two ways."""
+    """The loss and all gradients of one batch with the same weights, computed in two ways."""
     torch.manual_seed(0)
     model = Recurrent(
         vocab=VOCAB,
@@ -42,13 +42,13 @@ def _gradients(way: Loss, model: Recurrent, batch: list[Tensor]) -> list[Tensor]
 
 
 def _at_once(model: Recurrent, source: Tensor, read: Tensor, written: Tensor) -> Tensor:
-    """As our own training does it: all steps, and then the loss in pieces."""
+    """As our training computes it: the features of all steps, and then the loss in pieces."""
     features, (weight, bias) = model.features(source, read), model.projection
     return projected_cross_entropy(features, weight, bias, written) / written.numel()
 
 
 def _luong(model: Recurrent, source: Tensor, read: Tensor, written: Tensor) -> Tensor:
-    """Embed, update, score, softmax, context, h~, logits and loss of one step after another."""
+    """Luong's decoder, one step after another: update, scores, context, h~, logits and loss."""
     states, final, _ = model.encode(source)
     state, decoder = model.decoder.start(final).state, model.decoder
     fed, loss = states.new_zeros(len(source), 1, WIDTH), states.new_zeros(())
@@ -65,7 +65,7 @@ def _luong(model: Recurrent, source: Tensor, read: Tensor, written: Tensor) -> T
 
 
 def _bahdanau(model: Recurrent, source: Tensor, read: Tensor, written: Tensor) -> Tensor:
-    """Score by v . tanh(W s + U h), softmax, context, update, deep output and loss of each step."""
+    """Bahdanau's decoder, one step after another: scores, context, update, deep output, loss."""
     states, final, _ = model.encode(source)
     state, decoder, score = (
         model.decoder.start(final).state,
@@ -86,7 +86,7 @@ def _bahdanau(model: Recurrent, source: Tensor, read: Tensor, written: Tensor) -
 
 
 def training_rows(effort: Effort) -> Iterator[Row]:
-    """Each decoder against its loop."""
+    """Each decoder against its step-by-step loop."""
     cases = {
         "Luong, general": (partial(training, "luong", "general"), 1.9),
         "Bahdanau, additive": (partial(training, "bahdanau", "additive"), 1.6),

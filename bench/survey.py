@@ -1,7 +1,7 @@
-"""What a survey of a corpus costs, beside the forward passes that it cannot do without.
+"""The cost of a survey of a corpus, against the forward passes alone.
 
-Ours is all of `survey`: encoding, ordering, batches, the numbers of every head, states on disk. The
-peer is the model alone on the same batches, which are ready before its clock starts.
+Ours is the whole `survey`: encoding, ordering, batching, the measures of every head and the state
+on disk. The peer is the model alone on the same batches, which are prepared before it is timed.
 """
 
 import statistics
@@ -29,7 +29,7 @@ PLAIN, TRACES = "plain forwards", "a trace of each sentence, then its measures"
 
 
 def sentences(count: int) -> list[str]:
-    """Runs of words of our own documents, of lengths like those of real sentences."""
+    """Sequences of words from our own documents, with the lengths of real sentences."""
     root = Path(__file__).parents[1]
     files = sorted((*root.glob("*.md"), *root.glob("docs/*.md")))
     words = " ".join(path.read_text(encoding="utf-8") for path in files).split()
@@ -44,12 +44,12 @@ def sentences(count: int) -> list[str]:
 
 @dataclass
 class Sums:
-    """The least seconds of each contender for each part of the corpus, one part after another."""
+    """The shortest time of each contender for each part of the corpus."""
 
     seconds: dict[str, list[float]] = field(default_factory=dict)
 
     def take(self, contenders: dict[str, Callable[[], Any]], rounds: int) -> None:
-        """Time a part: contenders in turns, to and fro, so that noise meets them alike."""
+        """Time one part, contenders in alternating order, so that noise affects them alike."""
         least = dict.fromkeys(contenders, float("inf"))
         for number in range(rounds):
             for name in list(contenders)[:: 1 if number % 2 else -1]:
@@ -60,37 +60,37 @@ class Sums:
             self.seconds.setdefault(name, []).append(taken)
 
     def ratio(self, one: str, other: str) -> float:
-        """The sum of one over that of the other."""
+        """The total time of `one` divided by that of `other`."""
         return sum(self.seconds[one]) / sum(self.seconds[other])
 
     def median(self, one: str, other: str) -> float:
-        """The median over the parts."""
+        """The median over the parts of the time of `one` divided by that of `other`."""
         pairs = zip(self.seconds[one], self.seconds[other], strict=True)
         return statistics.median(mine / theirs for mine, theirs in pairs)
 
 
 def plain(model: Any, batches: Sequence[dict[str, Any]]) -> None:
-    """The model over batches that are ready."""
+    """Run the model over prepared batches."""
     with torch.no_grad():
         for batch in batches:
             model(**batch)
 
 
 def ready(model: Any, tokenizer: Any, texts: Sequence[str]) -> list[dict[str, Any]]:
-    """The batches of a survey of the texts, as the model takes them."""
+    """The batches that a survey of the texts would give to the model."""
     passes = CorpusRunner(model, tokenizer, KINDS, tokens=TOKENS, longest=None)
     return [passes.prepared(group.batch)[1] for group in passes.groups(texts)]
 
 
 def traced(model: Any, tokenizer: Any, texts: Sequence[str]) -> None:
-    """What one would do without a survey."""
+    """The alternative to a survey: a trace of each text, and the measures of its heads."""
     for trace in regard.capture(model, tokenizer, list(texts), atlas=0):
-        for each in trace:
-            head_numbers(trace, each.site)
+        for attention_map in trace:
+            head_numbers(trace, attention_map.site)
 
 
 def survey_rows(effort: Effort) -> Iterator[Row]:
-    """A survey over the corpus, part by part, beside plain forwards of the same parts."""
+    """A survey of the corpus, part by part, against plain forward passes of the same parts."""
     model, tokenizer = minilm(6, 512)
     count = SENTENCES // 20 if effort.quick else SENTENCES
     texts, sums = sentences(count), Sums()
@@ -100,7 +100,7 @@ def survey_rows(effort: Effort) -> Iterator[Row]:
             part = texts[start : start + AT_ONCE]
             state = Path(folder) / f"{start}.state"
             contenders = {
-                "ours": partial(_anew, model, tokenizer, part, state),
+                "ours": partial(_survey_from_scratch, model, tokenizer, part, state),
                 PLAIN: partial(plain, model, ready(model, tokenizer, part)),
             }
             sums.take(contenders, ROUNDS)
@@ -111,7 +111,7 @@ def survey_rows(effort: Effort) -> Iterator[Row]:
     some, few = Sums(), texts[:64]
     some.take(
         {
-            "ours": partial(_anew, model, tokenizer, few, None),
+            "ours": partial(_survey_from_scratch, model, tokenizer, few, None),
             TRACES: partial(traced, model, tokenizer, few),
             PLAIN: partial(plain, model, ready(model, tokenizer, few)),
         },
@@ -121,8 +121,10 @@ def survey_rows(effort: Effort) -> Iterator[Row]:
     yield Row(f"{case}: the first 64", PLAIN, "time", some.ratio("ours", PLAIN))
 
 
-def _anew(model: Any, tokenizer: Any, texts: Sequence[str], state: Path | None) -> None:
-    """A survey from its beginning."""
+def _survey_from_scratch(
+    model: Any, tokenizer: Any, texts: Sequence[str], state: Path | None
+) -> None:
+    """Run a survey without the state of an earlier run."""
     if state is not None:
         state.unlink(missing_ok=True)
     survey(model, tokenizer, texts, state=state)

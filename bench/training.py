@@ -1,9 +1,10 @@
-"""Training, target tokens a second: our loop, JoeyNMT's, and a plain loop over Marian.
+"""Training speed in target tokens per second: our loop, JoeyNMT's, and a plain loop over Marian.
 
-A contender trains once over the same pairs, batching included, so that a ratio of times is one of
-tokens a second. The pairs are made up with lengths as real ones have, or are those of the TSV that
-REGARD_BENCH_PAIRS names. JoeyNMT is measured where it can be imported: it wants old packages, so
-give it a virtual environment of its own that sees this one's, and run the bench there.
+Each contender trains once over the same pairs, batching included, so that the ratio of times is the
+ratio of tokens per second. The pairs are random with realistic lengths, or come from the TSV file
+that REGARD_BENCH_PAIRS names. JoeyNMT is measured where it can be imported. It needs old packages:
+install it in a virtual environment of its own that also sees this one's packages, and run the bench
+there.
 """
 
 import os
@@ -37,7 +38,7 @@ _BATCHES = 6  # of about TOKENS in a pass
 
 @cache
 def corpus(tokens: int) -> list[Example]:
-    """Pairs of ids with about so many target tokens in all, each side with its end."""
+    """Pairs of ids with about `tokens` target tokens in all; each side has its end token."""
     named = os.environ.get("REGARD_BENCH_PAIRS")
     found, count = [], 0
     for pair in _real(named) if named else _made_up():
@@ -49,7 +50,7 @@ def corpus(tokens: int) -> list[Example]:
 
 
 def _made_up() -> Iterator[Example]:
-    """Lengths as of short sentences: lognormal, and a target about as long as its source."""
+    """Random pairs with the lengths of short sentences; a target is about as long as its source."""
     chance = random.Random(7)
     while True:
         source = max(2, min(60, round(chance.lognormvariate(2.2, 0.45))))
@@ -61,7 +62,7 @@ def _made_up() -> Iterator[Example]:
 
 
 def _real(path: str) -> Iterator[Example]:
-    """The pairs of a TSV, by subwords that both sides share."""
+    """The pairs of a TSV file, encoded with subwords that both sides share."""
     from regard.models import Tokenizer
 
     lines = list(read_pairs(path))
@@ -73,7 +74,7 @@ def _real(path: str) -> Iterator[Example]:
 
 
 class Ids(Translation):
-    """Translation of pairs that are ids already."""
+    """The translation task for pairs that are already token ids."""
 
     def __init__(self, examples: list[Example]) -> None:
         side = SimpleNamespace(pad_token_id=PAD, bos_token_id=BOS)
@@ -83,7 +84,7 @@ class Ids(Translation):
         self.examples = examples
 
     def batches(self) -> Batches:
-        """The pairs in buckets."""
+        """Batches of pairs of similar length."""
         return Batches(self.examples, list, TOKENS, seed=3)
 
 
@@ -104,7 +105,7 @@ def ours(build: Callable[[], nn.Module], examples: list[Example]) -> Contender:
 
 
 def marian(examples: list[Example]) -> Contender:
-    """The loop that everyone writes, over our batches."""
+    """The usual hand-written training loop over transformers' Marian, with our batches."""
     from transformers import MarianConfig, MarianMTModel
 
     torch.manual_seed(0)
@@ -228,7 +229,7 @@ def _recurrent() -> nn.Module:
 
 
 def _late(make: Callable[[], Contender]) -> Contender:
-    """A contender that is built when it first runs: what it lacks is then a note in the table."""
+    """A contender built at its first call: a missing package becomes a note in the table."""
     made: list[Contender] = []
 
     def run() -> None:
@@ -259,7 +260,7 @@ def _rows(
 
 
 def transformer_rows(effort: Effort) -> Iterator[Row]:
-    """4 + 4 layers against both, and how much of our batches is padding."""
+    """A Transformer of 4 + 4 layers against both peers, and the share of padding in our batches."""
     peers = {_JOEY: (partial(joey, _joey_transformer()), 1.3), _MARIAN: (marian, 1.1)}
     yield from _rows(effort, "Transformer", _transformer, peers)
     examples = corpus(TOKENS * (12 if effort.quick else 100))
@@ -270,7 +271,7 @@ def transformer_rows(effort: Effort) -> Iterator[Row]:
 
 
 def recurrent_rows(effort: Effort) -> Iterator[Row]:
-    """Bahdanau's model, GRUs of one layer."""
+    """Bahdanau's model with GRUs of one layer against JoeyNMT."""
     peers = {_JOEY: (partial(joey, _joey_recurrent()), 1.5)}
     yield from _rows(effort, "recurrent", _recurrent, peers)
 

@@ -1,4 +1,4 @@
-"""What watching whole models costs, beside a plain forward and the ways that users have today."""
+"""The cost of watching whole models, against a plain forward pass and against other tools."""
 
 import multiprocessing
 import os
@@ -36,7 +36,7 @@ PLAIN, EAGER, LENS = "plain forward", "output_attentions, eager", "TorchLens"
 
 @dataclass(frozen=True)
 class Model:
-    """A model of random weights, what it reads, and how much watching it may cost."""
+    """A model with random weights, the size of its input, and the target for watching it."""
 
     name: str
     build: Callable[[str], Any]
@@ -101,7 +101,7 @@ _LONGEST_EAGER = 2048  # beyond it, weights of every head at once are more than 
 
 
 def contenders(model: Model, length: int | None = None) -> Mapping[str, Callable[[], Any]]:
-    """Watched, plain, and eager with its weights asked for."""
+    """A watched forward pass, a plain one, and an eager one that returns its weights."""
     network, ids = model.build("sdpa"), model.inputs()[:, :length]
 
     def watched() -> Tensor:
@@ -121,7 +121,7 @@ def _first(output: Any) -> Tensor:
 
 
 def _kept(output: Any) -> Tensor:
-    """The result, after all weights were there at once."""
+    """The first output, after checking that the weights were returned too."""
     assert len(output.attentions) > 0
     return _first(output)
 
@@ -138,7 +138,7 @@ def model_rows(effort: Effort) -> Iterator[Row]:
 
 
 def memory_rows(model: Model) -> Iterator[Row]:
-    """Peaks of a forward."""
+    """The peak memory of a forward pass."""
     case, warm = partial(contenders, model), partial(contenders, model, 8)
     names = [OURS, PLAIN] + [EAGER] * (model.length <= _LONGEST_EAGER)
     peaks = {name: peak_memory(case, name, warm=warm) for name in names}
@@ -148,7 +148,7 @@ def memory_rows(model: Model) -> Iterator[Row]:
 
 
 def lens_rows(effort: Effort) -> Iterator[Row]:
-    """TorchLens, in a process of its own: it changes torch's functions for good."""
+    """TorchLens, in a process of its own because it changes torch's functions permanently."""
     for model in (MODELS[0], MODELS[2]):
         call = f"from bench.watching import lens; lens({MODELS.index(model)})"
         done = subprocess.run([sys.executable, "-c", call], capture_output=True, text=True)
@@ -159,7 +159,7 @@ def lens_rows(effort: Effort) -> Iterator[Row]:
 
 
 def lens(number: int) -> None:
-    """Print how many plain forwards of a model TorchLens takes for one."""
+    """Print the time of a pass under TorchLens divided by that of a plain forward pass."""
     import torchlens
 
     network, ids = MODELS[number].build("sdpa"), MODELS[number].inputs()
@@ -168,7 +168,7 @@ def lens(number: int) -> None:
 
 
 def generation_rows(effort: Effort) -> Iterator[Row]:
-    """GPT-2 small that writes on after a prompt of 64 tokens."""
+    """GPT-2 small that continues a prompt of 64 tokens, watched and plain."""
     network = gpt2("sdpa")
     ids = torch.randint(0, 1000, (1, 64), generator=torch.Generator().manual_seed(0))
     new = 16 if effort.quick else 64
@@ -191,7 +191,7 @@ def generation_rows(effort: Effort) -> Iterator[Row]:
 
 
 def trace_rows(effort: Effort) -> Iterator[Row]:
-    """A trace of GPT-2 small over a long text: written, opened in a new process, panned over."""
+    """A trace of GPT-2 small over a long text: saved, opened in a new process and panned."""
     length = 4096 if effort.quick else 32768
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "long.trace"
@@ -225,7 +225,7 @@ def _write_trace(path: Path, length: int, threads: int) -> None:
 
 
 def _pan(answer: Connection, path: Path, length: int) -> None:
-    """Opens the file, looks at windows of every zoom along the diagonal of heads of every layer."""
+    """Open the trace and read windows along the diagonal of heads of all layers, at each zoom."""
     level = _resident()
     start = time.perf_counter()
     trace = regard.load_trace(path)

@@ -1,4 +1,4 @@
-"""Sliding windows: time against peers that also skip what is not seen, and how it grows."""
+"""Sliding windows: time against peers that also skip hidden keys, and growth with the length."""
 
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -17,7 +17,7 @@ _LOCAL, _FLEX = "local-attention", "FlexAttention, compiled"
 
 
 def windows(length: int) -> Mapping[str, Contender]:
-    """A causal window of the same keys by three ways."""
+    """The same causal window by three implementations."""
     inputs = queries_keys_values(length)
     mechanism = Mechanism(mask=window(LEFT, 0))
     return {
@@ -28,6 +28,7 @@ def windows(length: int) -> Mapping[str, Contender]:
 
 
 def _local(inputs: list[Tensor]) -> Tensor:
+    """The package local-attention."""
     from local_attention import LocalAttention
 
     attention = LocalAttention(
@@ -43,7 +44,7 @@ def _local(inputs: list[Tensor]) -> Tensor:
 
 
 def _flex(inputs: list[Tensor]) -> Contender:
-    """torch's FlexAttention; its block mask and its code are made before it is timed."""
+    """torch's FlexAttention; its block mask is made and compiled before it is timed."""
     from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
     torch.compiler.reset()
@@ -73,7 +74,7 @@ def window_rows(effort: Effort) -> Iterator[Row]:
 
 
 def growth_rows(effort: Effort) -> Iterator[Row]:
-    """Our time per token at each length over that at the shortest."""
+    """Our time per token at each length divided by that at the shortest length."""
     mechanism = Mechanism(mask=window(LEFT, 0))
     shortest, *lengths = effort.sizes(4096, 8192, 16384, 32768, 65536)
     contenders = {
