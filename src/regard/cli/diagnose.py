@@ -115,6 +115,7 @@ class Subject:
 
 
 def _diagnose(options: DiagnoseOptions) -> None:
+    """Load or capture traces, run the checks, print the findings, and set the exit code."""
     from regard.cli.progress import StatusLine
     from regard.diagnosis import CHECKS, diagnose
     from regard.storage import is_trace_file
@@ -194,6 +195,7 @@ def _status_of_checks(
     """A function that shows which check is being run."""
 
     def show(check: str) -> None:
+        """Show that this check is being run."""
         done = names.index(check) + 1
         text = say("diagnose.checking", language, done=done, count=len(names), check=check)
         status.show(text)
@@ -221,6 +223,7 @@ def _print_diagnosis(
 def _print_findings(
     subject: Subject, findings: "Sequence[Finding]", ran: Sequence[str], options: DiagnoseOptions
 ) -> None:
+    """Print what was read, the findings, and what was left out or not run."""
     from rich.console import Console
 
     from regard.views import report
@@ -257,6 +260,7 @@ def _print_short(findings: "Sequence[Finding]", console: "Console", language: st
 
 
 def _write_page(subject: Subject, findings: "Sequence[Finding]", options: DiagnoseOptions) -> Path:
+    """Write the page of --out; its path."""
     from regard.views import report
 
     assert options.out is not None
@@ -271,12 +275,12 @@ def _write_page(subject: Subject, findings: "Sequence[Finding]", options: Diagno
 
 def _first_of_each_check(findings: "Sequence[Finding]") -> "list[Finding]":
     """The first findings of each check; the others are only counted."""
-    counts, kept = Counter[str](), list[Any]()
+    counts, first_findings = Counter[str](), list[Any]()
     for finding in findings:
         counts[finding.check] += 1
         if counts[finding.check] <= _FINDINGS_PER_CHECK:
-            kept.append(finding)
-    return kept
+            first_findings.append(finding)
+    return first_findings
 
 
 def _closing_lines(
@@ -301,6 +305,7 @@ def _closing_lines(
 
 
 def _counts(subject: Subject) -> dict[str, Any]:
+    """The numbers of the summary: heads and sites of the largest trace, texts and tokens."""
     largest = max(subject.traces, key=len)
     return {
         "name": subject.name,

@@ -131,6 +131,7 @@ class Metrics:
 
 
 def _evaluate(options: EvaluateOptions) -> None:
+    """Load the model, compute its metrics, and print them or write them to --out."""
     from regard.loading import load
 
     loaded = load(options.model, device=options.device)
@@ -147,6 +148,7 @@ def _evaluate(options: EvaluateOptions) -> None:
 
 
 def _evaluate_language_model(model: Any, options: EvaluateOptions) -> Metrics:
+    """Loss and perplexity of a model that continues texts."""
     from regard.training.corpora import texts
     from regard.training.evaluate import evaluate_texts
 
@@ -158,6 +160,7 @@ def _evaluate_language_model(model: Any, options: EvaluateOptions) -> Metrics:
 
 
 def _evaluate_translator(model: Any, options: EvaluateOptions) -> Metrics:
+    """BLEU, chrF and loss of a translator, and the metrics of its alignments if asked for."""
     from regard.cli.progress import progress_bar
     from regard.studies import evaluate_alignment
     from regard.training.evaluate import evaluate
@@ -190,6 +193,7 @@ def _evaluate_translator(model: Any, options: EvaluateOptions) -> Metrics:
 
 
 def _read_pairs(options: EvaluateOptions) -> "list[Pair]":
+    """The held-out pairs, source first whatever their order in the file."""
     from regard.training.corpora import Pair, bar_separated_pairs, pairs
 
     columns = options.data.suffix in (".tsv", ".jsonl")
@@ -199,6 +203,7 @@ def _read_pairs(options: EvaluateOptions) -> "list[Pair]":
 
 
 def _read_alignments(file: Path | None, options: EvaluateOptions) -> "Sequence[SentencePair]":
+    """The sentence pairs of a file of alignments; none without a file."""
     from regard.studies import read_sentence_pairs
 
     if file is None:
@@ -215,6 +220,7 @@ def _format(metrics: Metrics, language: str) -> str:
 
 
 def _named_values(metrics: Metrics, language: str) -> Iterator[tuple[str, str]]:
+    """The name and the formatted value of each metric, in the order of the output."""
     for key, value in metrics.numbers.items():
         if key in _FORMATS:
             name = _NAMES.get(key) or say(f"evaluate.{key}", language)
@@ -232,6 +238,7 @@ def _named_values(metrics: Metrics, language: str) -> Iterator[tuple[str, str]]:
 
 
 def _alignment_values(alignment: Mapping[str, Any], language: str) -> Iterator[tuple[str, str]]:
+    """The names and formatted values of the metrics of alignment."""
     links = alignment["agreement"]
     values = {
         "aer": links["error_rate"],

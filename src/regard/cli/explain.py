@@ -75,6 +75,7 @@ def explain(**arguments: Any) -> None:
 
 
 def _explain(options: ExplainOptions) -> None:
+    """Compute the steps of attention on the text, and print them as tables or JSON."""
     from rich.console import Console
 
     from regard.cli.printing.explanation import print_explanation

@@ -62,6 +62,7 @@ def generate(**arguments: Any) -> None:
 
 
 def _generate_all(options: GenerateOptions) -> None:
+    """Continue all prompts: one by one as a stream, or as lines when each is complete."""
     from regard.cli.progress import LineCount
 
     name = default_model(options.model, "generate", _SHIPPED_MODEL)
@@ -105,6 +106,7 @@ def _generate_each(
 
 
 def _continue_prompt(model: Any, prompt: str, settings: dict[str, Any]) -> list[Answer]:
+    """The continuations of one prompt with their scores, the best first."""
     from regard.models.generation import generate
 
     generated = generate(model, [model.tokenizer.encode(prompt)], **settings)
@@ -115,6 +117,7 @@ def _continue_prompt(model: Any, prompt: str, settings: dict[str, Any]) -> list[
 
 
 def _format_line(prompt: str, answers: list[Answer], *, as_json: bool) -> str:
+    """The line of one prompt: its continuations as text, or a JSON object."""
     if not as_json:
         return format_answers(answers)
     return to_json_text({"prompt": prompt, "texts": [answer._asdict() for answer in answers]})

@@ -143,7 +143,7 @@ class GenerationOptions:
 
     def settings(self) -> dict[str, Any]:
         """The settings of `generate` that were given, by their names in Python."""
-        given = {
+        settings = {
             "num_beams": self.beam,
             "num_return_sequences": self.best,
             "max_length": self.max_length,
@@ -155,7 +155,7 @@ class GenerationOptions:
             "repetition_penalty": self.repetition_penalty,
             "seed": self.seed,
         }
-        return {name: value for name, value in given.items() if value is not None}
+        return {name: value for name, value in settings.items() if value is not None}
 
 
 class Answer(NamedTuple):

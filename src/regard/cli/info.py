@@ -49,6 +49,7 @@ def info(**arguments: Any) -> None:
 
 
 def _print_info(options: InfoOptions) -> None:
+    """Print what is known of the file: a trace or a model."""
     from regard.storage import is_trace_file
 
     path = Path(options.file).expanduser()
@@ -72,6 +73,7 @@ def _model_folder(name: str, path: Path) -> Path | None:
 
 
 def _print_model(folder: Path, name: str | None, options: InfoOptions) -> None:
+    """Print the description of the model in a folder."""
     from rich.console import Console
 
     from regard.cli.printing.models import model_facts
@@ -85,6 +87,7 @@ def _print_model(folder: Path, name: str | None, options: InfoOptions) -> None:
 
 
 def _print_trace(path: Path, options: InfoOptions) -> None:
+    """Print the size, the streams, the maps and the gaps of a saved trace."""
     from rich.console import Console
 
     from regard.cli.printing.models import format_bytes, two_columns
@@ -130,5 +133,6 @@ def _trace_lines(trace: "Trace", language: str) -> Iterator[tuple[str, str]]:
 
 
 def _first_tokens(tokens: "Tokens") -> str:
+    """The first tokens of a stream, with … if there are more."""
     shown = " ".join(replace_controls(text) for text in tokens.texts[:_SHOWN_TOKENS])
     return shown if len(tokens) <= _SHOWN_TOKENS else f"{shown} …"

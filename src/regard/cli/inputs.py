@@ -61,6 +61,7 @@ def _read(file: Path | None, *, stdin_was_named: bool) -> tuple[str, str]:
 
 
 def _read_bytes(name: str) -> bytes:
+    """The bytes of a file; a file that cannot be read is a FileError."""
     try:
         return Path(name).read_bytes()
     except OSError as error:
@@ -68,12 +69,14 @@ def _read_bytes(name: str) -> bytes:
 
 
 def _check_not_empty(text: str, name: str) -> str:
+    """The text of a file or of stdin, refused if it is only white space."""
     if not text.strip():
         raise InputError(f'{name} has no text; give some, such as "I love you"')
     return text
 
 
 def _check_text(text: str) -> str:
+    """The text of an argument, refused if it is only white space or not UTF-8."""
     if not text.strip():
         raise InputError('a text is empty; give some, such as "I love you"')
     try:
@@ -111,11 +114,13 @@ def errors_name_options(options: Mapping[str, str], phrases: Mapping[str, str]) 
         for phrase, replacement in phrases.items():
             message = message.replace(phrase, replacement)
         for argument, option in options.items():
-            message = re.sub(rf"\b{argument}(?:=(True|[\w.]+))?", partial(_option, option), message)
+            message = re.sub(
+                rf"\b{argument}(?:=(True|[\w.]+))?", partial(_option_with_value, option), message
+            )
         raise InputError(message) from error
 
 
-def _option(option: str, argument: re.Match[str]) -> str:
+def _option_with_value(option: str, argument: re.Match[str]) -> str:
     """The option with the argument's value, which a flag does not have."""
     return option if argument[1] in (None, "True") else f"{option} {argument[1]}"
 

@@ -55,8 +55,8 @@ class LazyGroup(click.Group):
         """The command of this name, imported now."""
         if cmd_name not in self.lazy:
             return None
-        found: click.Command = getattr(import_module(self.lazy[cmd_name].module), cmd_name)
-        return found
+        loaded: click.Command = getattr(import_module(self.lazy[cmd_name].module), cmd_name)
+        return loaded
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -133,6 +133,7 @@ class Capture:
 
 
 def _look(options: LookOptions) -> None:
+    """Capture or load a trace, draw its view, and print, write or open it."""
     out = _output_file(options)
     trace_file = _trace_file(options)
     captured = _run_model(options) if trace_file is None else _load_trace(trace_file, options)
@@ -230,6 +231,7 @@ def _check_is_text(text: str | None) -> None:
 
 
 def _capture_picture(path: Path, loaded: "LoadedModel", options: LookOptions) -> Capture:
+    """The trace of a vision model on an image file, with the image for the page."""
     from regard.loading import page_picture, read_picture
 
     if not loaded.sees:
@@ -248,6 +250,7 @@ def _capture_picture(path: Path, loaded: "LoadedModel", options: LookOptions) ->
 
 
 def _capture_text(text: str, loaded: "LoadedModel", options: LookOptions) -> Capture:
+    """The trace of a model on a text, and on what it writes after it."""
     from regard.loading import fit_text
 
     with errors_name_options({}, phrases={"limit= ": "--limit ", "limit=": "--limit "}):
@@ -313,6 +316,7 @@ def _check_length(trace: "Trace", site: str, kind: str | None) -> None:
 
 
 def _write(trace: "Trace", view: "View", out: Path) -> None:
+    """Write the trace or the view to a file, by the file's suffix."""
     from regard.storage import save_trace
 
     try:
@@ -348,6 +352,7 @@ def _record(captured: Capture, view: "View | None", out: Path | None) -> dict[st
 
 
 def _print_view(captured: Capture, view: "View") -> None:
+    """Print the source and its translation, if there is one, and the view."""
     from rich.console import Console
 
     console, answer = Console(), written_text(captured.trace)
@@ -357,6 +362,7 @@ def _print_view(captured: Capture, view: "View") -> None:
 
 
 def _open_page(page: Path, options: LookOptions) -> None:
+    """Open the page in a browser, or say where it is if there is no browser."""
     if not webbrowser.open(page.resolve().as_uri()) and not options.quiet:
         click.echo(say("look.no-browser", options.lang, path=page), err=True)
 

@@ -39,6 +39,7 @@ def mechanisms(**arguments: Any) -> None:
 
 
 def _print_mechanisms(options: MechanismsOptions) -> None:
+    """Print all entries of the catalog, or one, as text or JSON."""
     from rich.console import Console
 
     from regard.attention import catalog

@@ -42,6 +42,7 @@ def models(**arguments: Any) -> None:
 
 
 def _print_models(options: ModelsOptions) -> None:
+    """Print the models of the folder or of this machine, as tables or JSON."""
     from rich.console import Console
 
     from regard.cli.printing.models import list_models

@@ -18,6 +18,7 @@ _SEEDS = click.IntRange(0, (1 << 32) - 1)
 
 
 def _system_language() -> str:
+    """zh if the system's language is Chinese, else en."""
     return "zh" if os.environ.get("LANG", "").startswith("zh") else "en"
 
 

@@ -36,6 +36,7 @@ def decode_arguments(arguments: Sequence[str] | None) -> list[str]:
 
 
 def _decode(text: str) -> str:
+    """One argument read as UTF-8; bytes that are not UTF-8 stay surrogates."""
     # Python keeps bytes that the system's encoding does not have as these surrogates
     if not any("\udc80" <= character <= "\udcff" for character in text):
         return text
@@ -52,6 +53,7 @@ def prepare_warnings() -> None:
 
 
 def _print_note(message: Warning | str, *_: Any, **__: Any) -> None:
+    """Print a warning of regard to stderr as one line; those of other packages are hidden."""
     if str(message).startswith("regard"):
         click.echo(f"regard: note: {message}", err=True)
 

@@ -125,6 +125,7 @@ def _is_out_of_memory(error: Exception) -> bool:
 
 
 def _print_error(message: str, hint: str = "") -> None:
+    """Print an error to stderr as one line, with a hint after it if there is one."""
     line = " ".join(message.split())
     click.echo(f"regard: {line.removesuffix('.')}. {hint}" if hint else f"regard: {line}", err=True)
 

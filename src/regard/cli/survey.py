@@ -90,20 +90,21 @@ def survey(**arguments: Any) -> None:
 
 
 def _survey(options: SurveyOptions) -> None:
+    """Run the survey in all processes; the first one writes and prints its table."""
     from regard.loading import find_device
     from regard.training.distribution import process_group
 
     _check_outputs(options.outs)
     device = find_device(options.device)
     with process_group(str(device)) as world:
-        found = _run_survey(options, world)
+        result = _run_survey(options, world)
         if not world.is_first:
             return
     for out in options.outs:
-        _write(found, out, options)
+        _write(result, out, options)
     if options.outs:
         _state_file(options.outs[0]).unlink(missing_ok=True)
-    _print_survey(found, options)
+    _print_survey(result, options)
 
 
 def _check_outputs(outs: tuple[Path, ...]) -> None:
@@ -119,6 +120,7 @@ def _check_outputs(outs: tuple[Path, ...]) -> None:
 
 
 def _state_file(out: Path) -> Path:
+    """The file that holds the unfinished survey of an output file."""
     return out.with_name(out.name + _STATE)
 
 
@@ -165,17 +167,18 @@ def _run_survey(options: SurveyOptions, world: "World") -> "Survey":
             raise
 
 
-def _write(found: "Survey", out: Path, options: SurveyOptions) -> None:
+def _write(result: "Survey", out: Path, options: SurveyOptions) -> None:
+    """Write the survey as a page or as a table, by the file's suffix."""
     from regard.studies.survey.files import save_survey
     from regard.views.survey_table import survey_page
 
     if out.suffix == _PAGE:
-        survey_page(found, options.model, options.lang).save(out)
+        survey_page(result, options.model, options.lang).save(out)
     else:
-        save_survey(found, out)
+        save_survey(result, out)
 
 
-def _print_survey(found: "Survey", options: SurveyOptions) -> None:
+def _print_survey(result: "Survey", options: SurveyOptions) -> None:
     """Print the table, or only where it was written."""
     from rich.console import Console
 
@@ -184,17 +187,17 @@ def _print_survey(found: "Survey", options: SurveyOptions) -> None:
     if options.as_json:
         record = {
             "model": options.model,
-            "examples": found.examples,
-            "cut": found.cut,
-            "gaps": dict(found.gaps),
-            "heads": found.rows,
+            "examples": result.examples,
+            "cut": result.cut,
+            "gaps": dict(result.gaps),
+            "heads": result.rows,
             "out": [str(out) for out in options.outs],
         }
         click.echo(to_json_text(record))
     elif options.outs:
         paths = ", ".join(map(str, options.outs))
-        heads = len(found.rows)
-        values = {"examples": found.examples, "heads": heads, "path": paths}
+        heads = len(result.rows)
+        values = {"examples": result.examples, "heads": heads, "path": paths}
         click.echo(say("survey.written", options.lang, **values))
     else:
-        Console(highlight=False).print(survey_grid(found, options.lang))
+        Console(highlight=False).print(survey_grid(result, options.lang))

@@ -62,6 +62,7 @@ def train(**arguments: Any) -> None:
 
 
 def _train(options: TrainOptions) -> None:
+    """Train the model of the recipe with its logs and progress bar, and print how it ended."""
     from rich.console import Console
 
     from regard.cli.printing.training import TrainingBar

@@ -53,6 +53,7 @@ def translate(**arguments: Any) -> None:
 
 
 def _translate_all(options: TranslateOptions) -> None:
+    """Translate all sources, and print or write a line for each as its batch is done."""
     from regard.cli.progress import LineCount
 
     name = default_model(options.model, "translate", _SHIPPED_MODEL)
@@ -99,6 +100,7 @@ def _translate_batch(
 
 
 def _format_line(source: str, answers: list[Answer], *, as_json: bool) -> str:
+    """The line of one source: its translations as text, or a JSON object."""
     if not as_json:
         return format_answers(answers)
     translations = [answer._asdict() for answer in answers]

@@ -69,6 +69,7 @@ def _describe(first: Tensor, second: Tensor, gradient: Tensor | None = None) -> 
 
 
 def _run(pairs: PairSums) -> None:
+    """Run the C++ pass to its end, in slices between which Python can handle Ctrl-C."""
     loaded = library()
     assert loaded is not None
     progress = Progress(0, 0, 0, _SLICE_SECONDS)

@@ -71,6 +71,7 @@ def _image_of_pixels(pixels: Tensor) -> Any:
 
 
 def _to_png(picture: Any) -> bytes:
+    """A Pillow image as the bytes of a PNG file."""
     file = io.BytesIO()
     picture.save(file, "PNG")
     return file.getvalue()

@@ -37,8 +37,8 @@ def _cut_text(text: str, tokenizer: Any, limit: int) -> tuple[str, int]:
         raise InputError("limit= needs a fast tokenizer, which tells where its tokens are")
     offsets = tokenizer(text, return_offsets_mapping=True)["offset_mapping"]
     # A cut text may become more tokens than it had within the whole: try again with one less.
-    for kept in range(limit, 0, -1):
-        beginning = text[: max(end for _, end in offsets[:kept])]
+    for count_kept in range(limit, 0, -1):
+        beginning = text[: max(end for _, end in offsets[:count_kept])]
         count = len(tokenizer(beginning)["input_ids"]) if beginning else 0
         if 0 < count <= limit:
             return beginning, count

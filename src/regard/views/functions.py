@@ -116,7 +116,11 @@ def overlay(
             "no stream of this trace has a grid of patches; trace a model that looks at an image"
         )
     if site is None:
-        over_patches = (seen.site for seen in trace.maps if seen.columns.stream in grids)
+        over_patches = (
+            attention_map.site
+            for attention_map in trace.maps
+            if attention_map.columns.stream in grids
+        )
         site = next(over_patches, None)
     if picture is not None:
         stream = trace[site].columns.stream if site is not None else grids[0]

@@ -6,6 +6,7 @@ their mean), leaves out hidden tokens, joins pieces to words or sentences, and l
 
 from bisect import bisect_right
 from dataclasses import dataclass
+from itertools import cycle
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,7 +93,7 @@ def pool_weights(
     height, width = weights.shape
     if not renormalise and (len(rows), len(columns)) == (height, width):
         return weights
-    pooled = weights.astype(np.float64) * _covered(columns, width)
+    pooled = weights.astype(np.float64) * _label_mask(columns, width)
     if renormalise:
         sums = pooled.sum(1, keepdims=True)
         pooled = np.divide(pooled, sums, out=np.zeros_like(pooled), where=sums >= LEAST_SUM)
@@ -100,7 +101,7 @@ def pool_weights(
     pooled = np.add.reduceat(pooled, [label.start for label in columns], axis=1)
     if not rows:
         return np.zeros((0, len(columns)), np.float32)
-    pooled = pooled * _covered(rows, height)[:, None]
+    pooled = pooled * _label_mask(rows, height)[:, None]
     pooled = np.add.reduceat(pooled, [label.start for label in rows], axis=0)
     lengths = np.array([label.stop - label.start for label in rows])
     means: Floats = (pooled / lengths[:, None]).astype(np.float32)
@@ -154,11 +155,9 @@ def ticks(count: int, most: int) -> tuple[int, ...]:
     >>> ticks(4, 10), ticks(12, 5)
     ((0, 1, 2, 3), (0, 5, 10))
     """
-    step, factors = 1, (2, 2.5, 2)
-    turn = 0
+    step, factors = 1, cycle((2, 2.5, 2))  # 1, 2, 5, 10, 20, 50 ...
     while -(-count // step) > max(1, most):
-        step = int(step * factors[turn % 3])
-        turn += 1
+        step = int(step * next(factors))
     return tuple(range(0, count, step))
 
 
@@ -187,7 +186,7 @@ def _special_positions(trace: SceneTrace, axis: Axis) -> frozenset[int]:
     return frozenset(index for index, position in enumerate(axis.positions) if position in special)
 
 
-def _covered(labels: tuple[Label, ...], length: int) -> NDArray[np.bool_]:
+def _label_mask(labels: tuple[Label, ...], length: int) -> NDArray[np.bool_]:
     """A mask of the rows or columns that some label stands for."""
     mask = np.zeros(length, bool)
     for label in labels:

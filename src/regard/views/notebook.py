@@ -26,6 +26,7 @@ MODULE_EXPORT = "\nexport default { render: regard.render };\n"
 
 
 def _state_to_json(state: ViewState, widget: Any) -> dict[str, Any]:
+    """The state as the front end receives it; traitlets passes the widget too."""
     return state.to_json()
 
 

@@ -128,6 +128,7 @@ class View:
         return _output_module("notebook").widget(self.scene, self.state)
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
+        """What Jupyter shows for a view that is the last line of a cell: its widget."""
         return self.widget._repr_mimebundle_(**options)
 
 

@@ -40,14 +40,16 @@ def report(
     scene_options: dict[str, Any] = dict(options)
     check_options("report", scene_options)
     state = {name: scene_options.pop(name) for name in STATE_OPTIONS if name in scene_options}
-    every = (traces,) if isinstance(traces, Trace) else tuple(traces)
-    if not every:
+    all_traces = (traces,) if isinstance(traces, Trace) else tuple(traces)
+    if not all_traces:
         raise InputError("report expected a trace or more, got none")
-    _check_findings(every, findings)
+    _check_findings(all_traces, findings)
     ordered = sorted(findings, key=lambda finding: -SEVERITIES.index(finding.severity))
     numbers = _trace_numbers(ordered)
-    kept = [every[number] for number in numbers]
-    scene = _report_scene(kept, numbers, _renumber_findings(ordered, numbers), scene_options)
+    shown_traces = [all_traces[number] for number in numbers]
+    scene = _report_scene(
+        shown_traces, numbers, _renumber_findings(ordered, numbers), scene_options
+    )
     state |= {"hide": tuple(state.get("hide", ()))}
     return View(scene, first_state(scene, ViewState(**state)))
 

@@ -38,10 +38,12 @@ def count_shown_weights(trace: Trace, view: View) -> int:
 
 
 def _shown_map(trace: Trace, view: View) -> AttentionMap:
+    """The map of the view's site; without a site, the first map of the trace."""
     return trace.maps[0] if view.state.site is None else trace[view.state.site]
 
 
 def _shown_rows(trace: Trace, view: View) -> range:
+    """The pinned row of the view alone, or all rows of its map."""
     row = view.state.place
     return range(_shown_map(trace, view).shape[1]) if row is None else range(row, row + 1)
 

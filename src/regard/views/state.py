@@ -123,6 +123,7 @@ class ViewState:
         return "#" + "&".join(parts)
 
     def _items(self) -> list[tuple[str, Any]]:
+        """The names and values of all fields."""
         return [(field.name, getattr(self, field.name)) for field in fields(self)]
 
     @classmethod
@@ -156,6 +157,7 @@ _CHOICES: dict[str, tuple[Any, ...]] = {
 
 
 def _is_number(value: Any) -> bool:
+    """True for an int or float; a bool is an int in Python, but no number here."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
@@ -188,10 +190,12 @@ def _field_text(value: Any) -> str:
 
 
 def _read_numbers(text: str) -> tuple[int, ...]:
+    """The whole numbers of a field of the hash, such as `heads=0,3`."""
     return tuple(int(number) for number in text.split(","))
 
 
 def _read_hidden(text: str) -> tuple[str, ...]:
+    """The kinds of tokens that a field of the hash hides; an empty text hides none."""
     return tuple(text.split(",")) if text else ()
 
 

@@ -76,20 +76,20 @@ function sort(place) {
   const head = heads[place], number = head.dataset.kind === "number";
   const falling = head.getAttribute("aria-sort") === "descending"
     || (!number && head.getAttribute("aria-sort") !== "ascending");
-  const compare = (one, other) => {
-    const [a, b] = [value(one, place), value(other, place)];
+  const compare = (first, second) => {
+    const [a, b] = [value(first, place), value(second, place)];
     if (a === undefined || b === undefined) return (a === undefined) - (b === undefined);
     const order = number ? a - b : a.localeCompare(b, undefined, { numeric: true });
     return falling ? order : -order;
   };
-  for (const each of heads) each.removeAttribute("aria-sort");
+  for (const other of heads) other.removeAttribute("aria-sort");
   head.setAttribute("aria-sort", falling ? "ascending" : "descending");
   body.append(...[...body.rows].sort(compare));
 }
 heads.forEach((head, place) => head.firstChild.addEventListener("click", () => sort(place)));
 document.querySelector("input").addEventListener("input", event => {
-  const wanted = event.target.value.toLowerCase();
-  for (const row of body.rows) row.hidden = !row.textContent.toLowerCase().includes(wanted);
+  const filter = event.target.value.toLowerCase();
+  for (const row of body.rows) row.hidden = !row.textContent.toLowerCase().includes(filter);
 });
 document.body.dataset.ready = "";
 """

@@ -59,10 +59,12 @@ def in_language(text: str, language: str) -> str:
 
 
 def _python_line(entry: Entry) -> str:
+    """The line of Python that builds the mechanism."""
     return f'regard.catalog["{entry.name}"].build(64)'
 
 
 def _by_family(entries: list[Entry]) -> Iterator[tuple[str, list[Entry]]]:
+    """The entries of each family; entries of one family follow each other in the catalog."""
     for family, members in groupby(entries, key=lambda entry: entry.family):
         yield family, list(members)
 
@@ -73,6 +75,7 @@ def _citation(entry: Entry) -> str:
 
 
 def _entries_table(entries: list[Entry], language: str, *, tight: bool) -> Table:
+    """A table of name, formula, paper and time; `tight` limits the widths of columns."""
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 0, 0, 1))
     for heading, most in (("name", 16), ("formula", None), ("paper", None), ("time", 18)):
         table.add_column(
@@ -94,6 +97,7 @@ def _entries_table(entries: list[Entry], language: str, *, tight: bool) -> Table
 
 
 def _narrow_list(entries: list[Entry], language: str) -> Iterator[RenderableType]:
+    """All entries below each other, for a terminal too narrow for a table."""
     for family, members in _by_family(entries):
         yield Text(say(f"mechanisms.family.{family}", language), style="bold")
         for entry in members:
@@ -105,6 +109,7 @@ def _narrow_list(entries: list[Entry], language: str) -> Iterator[RenderableType
 
 
 def _name_and_aliases(entry: Entry) -> Text:
+    """The name of an entry, and its aliases in parentheses."""
     aliases = f" ({', '.join(entry.aliases)})" if entry.aliases else ""
     return Text.assemble((entry.name, "cyan"), (aliases, "dim"))
 
@@ -118,6 +123,7 @@ def _columns(rows: Iterable[tuple[str, ...]]) -> Table:
 
 
 def _facts(entry: Entry, language: str) -> Iterator[tuple[str, str]]:
+    """The labels and values of an entry's facts."""
     facts = {
         "family": say(f"mechanisms.family.{entry.family}", language),
         "aliases": ", ".join(entry.aliases) or say("mechanisms.none", language),

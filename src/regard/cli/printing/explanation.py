@@ -126,5 +126,6 @@ class _ExplanationPrinter:
     def table(
         self, headings: list[str], rows: list[list[str]], last: list[str] | None = None
     ) -> NumberTable:
+        """A table with a row for each word, and below them the row `last` of their sum."""
         sums = None if last is None else (say("explain.context", self.language), last)
         return NumberTable(say("explain.word", self.language), self.labels, headings, rows, sums)

@@ -66,6 +66,7 @@ def two_columns(rows: Iterable[tuple[str, str]]) -> Table:
 
 
 def _models_table(models: Sequence[ModelDescription], language: str) -> Table:
+    """A table with a line for each model."""
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 0, 0, 1))
     for name in _COLUMNS:
         table.add_column(
@@ -87,6 +88,7 @@ def _models_table(models: Sequence[ModelDescription], language: str) -> Table:
 
 
 def _format_count(number: int | None) -> str:
+    """A number with thousands separators; empty if it is not known."""
     return "" if number is None else f"{number:,}"
 
 

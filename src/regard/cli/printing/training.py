@@ -45,6 +45,7 @@ class TrainingBar:
             self.progress.stop()
 
     def _tokens_per_second(self, event: Stepped) -> float:
+        """The speed of training, as the mean over the last SPEED_SECONDS."""
         now = monotonic()
         self._recent.append((now, event.tokens))
         self._recent = [step for step in self._recent if step[0] > now - SPEED_SECONDS]
@@ -52,6 +53,7 @@ class TrainingBar:
         return sum(tokens for _, tokens in self._recent) / max(now - start, 1e-6)
 
     def _print_evaluation(self, event: Evaluated) -> None:
+        """Print the metrics and samples of an evaluation above the bar."""
         metrics = "  ".join(f"{name} {value:.3g}" for name, value in event.metrics.items())
         console = self.progress.console
         console.print(f"{event.step}: {metrics}{'  (best)' if event.best else ''}")

@@ -21,6 +21,8 @@ _MIN_COLUMNS = 1024  # for shorter rows, torch is as fast
 
 
 class _Functions(NamedTuple):
+    """The two C++ functions of this module, with their argument types set."""
+
     logsumexp: Callable[..., None]
     topk: Callable[..., None]
 

@@ -83,6 +83,7 @@ class Call:
 
 
 def _check_tensors(query: Tensor, key: Tensor, value: Tensor) -> None:
+    """Refuse queries, keys and values whose shapes, dtypes or devices do not fit together."""
     shapes = f"query {tuple(query.shape)}, key {tuple(key.shape)}, value {tuple(value.shape)}"
     if not query.dim() == key.dim() == value.dim() == 4:
         raise ShapeError(
@@ -114,6 +115,7 @@ def _check_tensors(query: Tensor, key: Tensor, value: Tensor) -> None:
 
 
 def _check_scoring(call: Call) -> None:
+    """Refuse a mask, bias, sink, cap or padding that does not fit the sizes of the call."""
     scoring = call.scoring
     for term in (scoring.mask, scoring.bias):
         if term is not None:

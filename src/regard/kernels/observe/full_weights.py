@@ -79,6 +79,7 @@ def atlas_of(weights: Weights, rows: int, columns: int) -> Atlas:
     pairs = cell_counts(queries, rows)[:, None] * cell_counts(keys, columns)
 
     def cells(fill: float) -> Tensor:
+        """The weights with an axis each for cells and for rows or columns within a cell."""
         padded = F.pad(weights, missing, value=fill)
         return padded.view(*weights.shape[:-2], down, rows, across, columns)
 

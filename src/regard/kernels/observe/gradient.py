@@ -63,10 +63,13 @@ def bias_tensors(part: Any) -> list[Tensor]:
 
 
 class _Attention(torch.autograd.Function):
+    """Attention for autograd: any forward pass, and a backward pass that recomputes weights."""
+
     @staticmethod
     def forward(
         ctx: Any, call: Call, run: Forward, observed: list[Observation], *sources: Tensor | None
     ) -> Tensor:
+        """Run the forward pass, and save what the backward pass needs."""
         observation = run()
         observed.append(observation)
         ctx.call = call
@@ -78,6 +81,7 @@ class _Attention(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        """The gradients of `sources`; the three arguments before them have none."""
         context, lse, *_ = ctx.saved_tensors
         return None, None, None, *_Backward(ctx.call, context, lse, grad).run()
 
@@ -97,6 +101,7 @@ class _Backward:
         self.bias_sums = [torch.zeros_like(tensor) for tensor in self.biases]
 
     def run(self) -> Iterator[Tensor | None]:
+        """The gradients of query, key, value, sink and the tensors of the bias, in this order."""
         bias = _BiasGradient(self.call, self.biases, self.bias_sums)
         for strip in strips(self.call):
             if strip.band.columns:

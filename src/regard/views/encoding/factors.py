@@ -119,8 +119,10 @@ def _sketch_basis(rest: Tensor, most: int) -> Tensor | None:
 def _orthonormal_basis(columns: Tensor) -> Tensor:
     """Orthonormal columns that span these, from their Gram matrix, which is small."""
     squares, rotation = torch.linalg.eigh(_gram_matrix(columns))
-    kept = squares > squares[-1] * 1e-10
-    basis: Tensor = (columns.double() @ (rotation[:, kept] / squares[kept].sqrt())).float()
+    significant = squares > squares[-1] * 1e-10
+    basis: Tensor = (
+        columns.double() @ (rotation[:, significant] / squares[significant].sqrt())
+    ).float()
     return basis
 
 
@@ -135,21 +137,21 @@ def _round_factors(
 ) -> RoundedFactors:
     """Factors in steps so large that all add the same noise; those below the noise are dropped."""
     height, width = len(rows), len(columns)
-    kept = len(sizes)
+    count = len(sizes)
     while True:  # fewer factors may each be coarser, which may drop more of them
-        share = ROUNDING_NOISE * math.sqrt(6 / max(1, kept))
-        needed = int((sizes[:kept] > 0.4 * share * math.sqrt(height * width)).sum())
-        if needed == kept:
+        share = ROUNDING_NOISE * math.sqrt(6 / max(1, count))
+        needed = int((sizes[:count] > 0.4 * share * math.sqrt(height * width)).sum())
+        if needed == count:
             break
-        kept = needed
-    sizes = sizes[:kept]
+        count = needed
+    sizes = sizes[:count]
     # The step of one side is its share of the noise over the mean size of the other side.
     left_steps, right_steps = share * math.sqrt(width) / sizes, share * math.sqrt(height) / sizes
     return RoundedFactors(
         rows.numpy(),
         columns.numpy(),
-        (left[:, :kept] / left_steps).T.round().int().contiguous().numpy(),
-        (right[:kept] / right_steps[:, None]).round().int().numpy(),
+        (left[:, :count] / left_steps).T.round().int().contiguous().numpy(),
+        (right[:count] / right_steps[:, None]).round().int().numpy(),
         (left_steps * right_steps * sizes).numpy(),
     )
 

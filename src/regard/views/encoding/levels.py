@@ -82,15 +82,15 @@ def restore_levels(differences: Bytes, inside: NDArray[np.bool_]) -> Bytes:
     rows, columns = differences.shape
     width = columns + 1
     levels = np.zeros((rows + 1, width), np.uint8)
-    flat, deltas, kept = levels.reshape(-1), np.zeros_like(levels), np.zeros_like(levels)
-    deltas[1:, 1:], kept[1:, 1:] = differences, inside
-    deltas, kept = deltas.reshape(-1), kept.reshape(-1)
+    flat, deltas, support = levels.reshape(-1), np.zeros_like(levels), np.zeros_like(levels)
+    deltas[1:, 1:], support[1:, 1:] = differences, inside
+    deltas, support = deltas.reshape(-1), support.reshape(-1)
     for diagonal in range(rows + columns - 1):
         first = max(0, diagonal - columns + 1)
         down = np.arange(first, min(rows, diagonal + 1))
         places = (down + 1) * width + diagonal - down + 1
         predicted = _predict(flat[places - width], flat[places - 1], flat[places - width - 1])
-        flat[places] = (deltas[places] + predicted) * kept[places]
+        flat[places] = (deltas[places] + predicted) * support[places]
     return levels[1:, 1:]
 
 

@@ -66,6 +66,7 @@ def _is_variation_selector(character: str) -> bool:
 
 
 def _is_control(character: str) -> bool:
+    """True for control, format and private-use characters, which have no glyph of their own."""
     return unicodedata.category(character) in ("Cc", "Cf", "Cs", "Cn", "Co", "Zl", "Zp")
 
 

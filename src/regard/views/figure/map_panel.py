@@ -68,6 +68,7 @@ class MapPanel:
 
 
 def _label_widths(labels: tuple[Label, ...]) -> list[float]:
+    """The widths of all different labels in points."""
     return [text_width(text, LABEL) for text in {label.text for label in labels}]
 
 
@@ -98,6 +99,7 @@ def draw_map(canvas: Canvas, panel: MapPanel, box: Box, *, rows: bool = True) ->
 
 
 def _draw_label(canvas: Canvas, place: tuple[float, float], label: Label, **style: Any) -> None:
+    """Draw one label of a row or column; a special token is paler, a long text is cut."""
     ink = PALE if label.special else INK
     text = cut_end(label.text, LABEL, LONGEST_LABEL)
     canvas.text(*place, text, LABEL, color=ink, **style)

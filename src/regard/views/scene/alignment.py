@@ -23,8 +23,8 @@ def align_traces(first: SceneTrace, second: SceneTrace) -> Mapping[tuple[str, st
         pair for mine in sides[0] for other in sides[1] for pair in zip(mine, other, strict=True)
     }
     return {
-        (one, two): align_streams(first.streams[one], second.streams[two])
-        for one, two in sorted(pairs)
+        (mine, other): align_streams(first.streams[mine], second.streams[other])
+        for mine, other in sorted(pairs)
     }
 
 

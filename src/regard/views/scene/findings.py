@@ -49,6 +49,7 @@ def _finite(number: float) -> float | None:
 
 
 def _view_to_json(shown: FindingView) -> Json:
+    """The picture that a finding points to, as JSON types."""
     return {
         "view": shown.kind,
         "site": shown.site,
@@ -59,5 +60,6 @@ def _view_to_json(shown: FindingView) -> Json:
 
 
 def _view_from_json(state: Json) -> FindingView:
+    """The picture that `_view_to_json` wrote."""
     rows, columns = tuple(state["rows"]), tuple(state["columns"])
     return FindingView(state["view"], state["site"], state["head"], rows, columns)

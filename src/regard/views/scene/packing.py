@@ -92,6 +92,7 @@ def _head_workers(scene: Scene) -> Iterator[Executor]:
 
 
 def _thread_pool(threads: int) -> Executor:
+    """A pool of threads in each of which torch computes on a single thread."""
     return ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,))
 
 
@@ -227,15 +228,18 @@ def _max_pool(largest: Floats, side: int) -> Floats:
 
 
 def _deflate(data: bytes) -> bytes:
+    """The bytes as a raw deflate stream (RFC 1951), without the header of zlib or gzip."""
     deflate = zlib.compressobj(1, zlib.DEFLATED, -15)
     return deflate.compress(data) + deflate.flush()
 
 
 def _axis_to_json(axis: Axis) -> Json:
+    """The stream of an axis and its positions as runs [start, stop)."""
     return {"stream": axis.stream, "runs": axis_runs(axis)}
 
 
 def _stream_to_json(stream: TokenStream) -> Json:
+    """The tokens of one stream as JSON types."""
     return {
         "texts": list(stream.texts),
         "plain": None if stream.plain == stream.texts else list(stream.plain),
@@ -249,6 +253,7 @@ def _stream_to_json(stream: TokenStream) -> Json:
 
 
 def _trace_from_json(state: Json, blobs: Sequence[bytes]) -> SceneTrace:
+    """The trace that `_Packer.trace` wrote; its maps stay encoded until they are drawn."""
     return SceneTrace(
         state["name"],
         {name: _stream_from_json(stream) for name, stream in state["streams"].items()},
@@ -262,6 +267,7 @@ def _trace_from_json(state: Json, blobs: Sequence[bytes]) -> SceneTrace:
 
 
 def _stream_from_json(state: Json) -> TokenStream:
+    """The tokens that `_stream_to_json` wrote."""
     texts = tuple(state["texts"])
     return TokenStream(
         texts,
@@ -276,6 +282,7 @@ def _stream_from_json(state: Json) -> TokenStream:
 
 
 def _site_from_json(state: Json, blobs: Sequence[bytes]) -> SceneSite:
+    """The site that `_Packer.site` wrote."""
     numbers, badges = state["numbers"], state["badges"]
     return SceneSite(
         state["name"],
@@ -293,6 +300,7 @@ def _site_from_json(state: Json, blobs: Sequence[bytes]) -> SceneSite:
 
 
 def _axis_from_json(state: Mapping[str, Any]) -> Axis:
+    """The axis that `_axis_to_json` wrote."""
     positions = tuple(position for run in state["runs"] for position in range(*run))
     return Axis(state["stream"], positions)
 

@@ -122,6 +122,7 @@ class Scene:
 
 
 def _mean_over_heads(site: SceneSite) -> Floats:
+    """The mean weights over all heads, summed one head at a time to hold only one in memory."""
     total = _head_weights(site, 0).astype(np.float64)
     for head in range(1, site.heads):
         total += _head_weights(site, head)

@@ -44,16 +44,16 @@ def _draw_finding(
     finding: Finding, scene: Scene, state: ViewState, style: TerminalStyle, width: int
 ) -> Iterator[Text]:
     """One finding: its sentence, facts, meaning, remedy and the code of the remedy."""
-    said = finding_text(finding, state.language)
+    text = finding_text(finding, state.language)
     sign = (ASCII_SIGNS if style.ascii_only else SIGNS)[finding.severity]
     severity = say(f"severity.{finding.severity}", state.language)
     colour = COLOURS[finding.severity] if style.coloured else ""
-    title = _named_text(severity, said.sentence, state)
+    title = _named_text(severity, text.sentence, state)
     for index, line in enumerate(_wrapped_lines(title, style, width, text_style="bold")):
         lead = Text(f"{sign} " if index == 0 else INDENT, style=colour)
         yield lead + line
     yield from _indented_lines(_facts(finding, scene, state), style, width, text_style="dim")
-    for key, explanation in (("finding.meaning", said.meaning), ("finding.remedy", said.remedy)):
+    for key, explanation in (("finding.meaning", text.meaning), ("finding.remedy", text.remedy)):
         if explanation:
             named = _named_text(say(key, state.language), explanation, state)
             yield from _indented_lines(named, style, width)
@@ -93,6 +93,7 @@ def _facts(finding: Finding, scene: Scene, state: ViewState) -> str:
 def _indented_lines(
     paragraph: str, style: TerminalStyle, width: int, text_style: str = ""
 ) -> Iterator[Text]:
+    """The lines of a paragraph, wrapped and indented below a finding's title."""
     for line in _wrapped_lines(paragraph, style, width, text_style=text_style):
         yield Text(INDENT) + line
 
@@ -100,6 +101,7 @@ def _indented_lines(
 def _wrapped_lines(
     paragraph: str, style: TerminalStyle, width: int, text_style: str = ""
 ) -> Iterator[Text]:
+    """The lines of a paragraph, each short enough to be indented."""
     room = max(8, width - len(INDENT))
     for line in wrap_text(style.printable(paragraph), room, cell_len):
         yield Text(line, style=text_style, no_wrap=True)

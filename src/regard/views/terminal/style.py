@@ -50,6 +50,7 @@ class TerminalStyle:
         return "".join(map(self._printable_character, text))
 
     def _printable_character(self, character: str) -> str:
+        """The character itself, its escape, or its code point as U+XXXX."""
         if character in _ESCAPES:
             return _ESCAPES[character]
         try:
@@ -117,22 +118,26 @@ class TerminalStyle:
 
 @cache
 def _shade_style(step: int, on_light: bool) -> Style:
+    """Letters on the colour of a shade, given as a step from 0 to STEPS."""
     return _readable_on(_shade_rgb(step, on_light))
 
 
 @cache
 def _difference_style(step: int, on_light: bool) -> Style:
+    """Letters on the colour of a difference, given as a step from -STEPS to STEPS."""
     red, green, blue = colours.signed(step / STEPS, on_dark=not on_light)
     return _readable_on((int(red), int(green), int(blue)))
 
 
 @cache
 def _half_block_style(upper: int, lower: int, on_light: bool) -> Style:
+    """The colours of two shades, given as steps, in one half-block character."""
     above, below = (Color.from_rgb(*_shade_rgb(step, on_light)) for step in (upper, lower))
     return Style(color=above, bgcolor=below)
 
 
 def _shade_rgb(step: int, on_light: bool) -> tuple[int, int, int]:
+    """Red, green and blue of a shade, given as a step from 0 to STEPS."""
     red, green, blue = (colours.light if on_light else colours.dark)(step / STEPS)
     return int(red), int(green), int(blue)
 

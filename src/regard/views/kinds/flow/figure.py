@@ -170,7 +170,7 @@ def _labels_without_overlap(heights: Heights, with_lines: dict[int, float]) -> l
     """Which labels to write so that none overlaps another."""
     apart = LABEL + 1
     rows = sorted(heights)
-    if all(heights[two] - heights[one] >= apart for one, two in pairwise(rows)):
+    if all(heights[lower] - heights[upper] >= apart for upper, lower in pairwise(rows)):
         return rows
     chosen: list[int] = []
     for index in sorted(with_lines, key=lambda row: -with_lines[row]):

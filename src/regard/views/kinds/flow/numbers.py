@@ -154,6 +154,7 @@ def _line_threshold(weights_by_head: list[Floats], state: ViewState, tokens: int
         return max(state.threshold, 1e-9)
 
     def count(least: float) -> int:
+        """The number of lines of at least this weight."""
         return sum(int((weights >= least).sum()) for weights in weights_by_head)
 
     most = MOST_LINES_PER_TOKEN * tokens

@@ -31,8 +31,9 @@ def draw_flow(
         row: list[str | Text] = [source, style.arrow, target, style.percent(line.weight), bar]
         name = Text(style.printable(_line_name(line, numbers, scene, state)))
         rows.append([name, *row] if several else row)
-    taken = bar_width + 14 + (9 if several else 0)
-    yield style.table(rows, ("r" if several else "") + "rclrl", (width - taken) // 2)
+    # The columns of the layer or head, the arrow, the percent and the bar; tokens share the rest.
+    other_columns = bar_width + 14 + (9 if several else 0)
+    yield style.table(rows, ("r" if several else "") + "rclrl", (width - other_columns) // 2)
     if len(numbers.lines) > MOST_LINES:
         yield Text("..." if style.ascii_only else "…", style="dim")
 
@@ -55,6 +56,7 @@ def _line_name(line: FlowLine, numbers: FlowNumbers, scene: Scene, state: ViewSt
 
 
 def _bar_colour(line: FlowLine, style: TerminalStyle) -> str:
+    """The colour of a line's bar: that of its head, blue for the mean over heads, or none."""
     if not style.coloured:
         return ""
     return "blue" if line.head is None else colours.head_colour(line.head)

@@ -85,6 +85,7 @@ def _word_pieces(word: str, room: float) -> list[str]:
 
 
 def _word_width(word: str) -> float:
+    """The width of a word in points, at the size in which the text is written."""
     return text_width(word, TITLE)
 
 
