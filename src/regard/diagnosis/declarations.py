@@ -1,6 +1,6 @@
-"""What is declared of a model: by the caller, by its config, or by its own modules.
+"""What a model declares about its attention, in its config or in its modules.
 
-Whether attention ought to be causal is read here and nowhere guessed from what it did.
+Whether attention should be causal is read from declarations only, never guessed from its weights.
 """
 
 from typing import Any, Literal
@@ -9,7 +9,7 @@ from regard.tracing.sites import find_module
 
 Expectation = Literal["causal", "hard", "partial"]
 
-_WRITERS = ("ForCausalLM", "LMHeadModel")
+_DECODER_CLASSES = ("ForCausalLM", "LMHeadModel")  # endings of class names
 # What weights may sum to, from the strictest to the loosest, as a module declares in `row_sum`.
 _ROW_SUMS = ("one", "at most one", "any")
 
@@ -19,25 +19,27 @@ def declared_row_sum(model: Any) -> str:
 
     Our mechanisms declare it (`regard.attention.Normalizer`), and any other module may.
     """
-    sums = _declared(model, "row_sum")
-    return max((each for each in sums if each in _ROW_SUMS), key=_ROW_SUMS.index, default="one")
+    sums = _attribute_values(model, "row_sum")
+    return max(
+        (row_sum for row_sum in sums if row_sum in _ROW_SUMS), key=_ROW_SUMS.index, default="one"
+    )
 
 
 def declares(model: Any, expectation: Expectation) -> bool:
-    """True if a module of the model declares attention that is meant to be so."""
+    """True if a module of the model declares one-hot rows ("hard") or partial sums ("partial")."""
     if expectation == "hard":
-        return any(value is True for value in _declared(model, "one_hot"))
+        return any(value is True for value in _attribute_values(model, "one_hot"))
     return expectation == "partial" and declared_row_sum(model) != "one"
 
 
-def _declared(model: Any, name: str) -> list[Any]:
+def _attribute_values(model: Any, name: str) -> list[Any]:
     """The values of an attribute in those modules of the model that have it."""
     modules = model.modules() if hasattr(model, "modules") else ()
     return [getattr(module, name) for module in modules if hasattr(module, name)]
 
 
 def writes_alone(model: Any) -> str | None:
-    """What declares that all of a model is a decoder, None where nothing does."""
+    """The declaration that all of a model is a decoder, such as "config.kind"; None without it."""
     config = getattr(model, "config", None)
     if getattr(config, "is_encoder_decoder", False):
         return None
@@ -46,16 +48,16 @@ def writes_alone(model: Any) -> str | None:
     if getattr(config, "is_decoder", False):
         return "config.is_decoder"
     name = type(model).__name__
-    return name if name.endswith(_WRITERS) else None
+    return name if name.endswith(_DECODER_CLASSES) else None
 
 
 def causal_module(model: Any, site: str) -> bool | None:
-    """What the attention module itself says of being causal; None where it says nothing."""
+    """The attribute `is_causal` of the attention module at a site; None if it has none."""
     if model is None:
         return None
     path = site.partition("#")[0].partition("@")[0]
     try:
-        said = getattr(find_module(model, path), "is_causal", None)
-    except AttributeError:  # a site that is no module of the model
+        declared = getattr(find_module(model, path), "is_causal", None)
+    except AttributeError:  # the site is not a module of the model
         return None
-    return said if isinstance(said, bool) else None
+    return declared if isinstance(declared, bool) else None

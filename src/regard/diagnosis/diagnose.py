@@ -1,4 +1,4 @@
-"""`diagnose`: traces in, findings out, the worst first."""
+"""`diagnose`: runs all checks over the traces of a model and returns the findings by severity."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -21,20 +21,20 @@ def diagnose(
     checks: Sequence[Check] = tuple(CHECKS.values()),
     on_progress: Callable[[str], None] = lambda check: None,
 ) -> list[Finding]:
-    """What deserves a sentence about a model's attention: bugs, warnings, then observations.
+    """The findings about a model's attention: bugs first, then warnings, then observations.
 
-    Traces are of one model; numbers of heads are means over all of them. The `model` tells what is
-    declared of it: whether it is causal, how long its texts may be. With the `texts` that the
-    traces are of, and their `processor` if it is not `model.tokenizer`, the model is run again, to
-    learn whether attention explains what it says. `expect` declares what no config does: "causal"
-    (no token sees later ones), "hard" (one key at a time is meant), "partial" (rows that sum to
-    less than one are meant). `on_progress` hears the name of each check before it runs.
+    All traces are of one model; the number of a head is its mean over them. The `model` declares
+    whether it is causal and how long its texts may be. If the `texts` of the traces are passed, and
+    their `processor` if it is not `model.tokenizer`, the model is run again on changed texts, to
+    test whether attention explains its output. `expect` declares what the config does not: "causal"
+    (no token attends to later ones), "hard" (each row chooses one key), "partial" (rows may sum to
+    less than one). `on_progress` is called with the name of each check before it runs.
 
     >>> import torch, regard
     >>> from regard.diagnosis import diagnose
     >>> weights = torch.full((1, 11, 11), 1 / 11)
     >>> trace = regard.Trace.from_weights(weights, list("abcdefghijk"))
-    >>> [(each.check, each.severity) for each in diagnose(trace)]
+    >>> [(finding.check, finding.severity) for finding in diagnose(trace)]
     [('uniform', 'warning'), ('summary-encoder', 'observation')]
     """
     evidence = Evidence(
@@ -44,9 +44,9 @@ def diagnose(
         () if texts is None else (texts,) if isinstance(texts, str) else tuple(texts),
         frozenset([expect] if isinstance(expect, str) else expect or ()),
     )
-    found = list[Finding]()
+    findings = list[Finding]()
     for check in checks:
         on_progress(check.name)
-        found += check.findings(evidence)
+        findings += check.findings(evidence)
     # a stable sort: within a severity the order of the checks stays
-    return sorted(found, key=lambda finding: -SEVERITIES.index(finding.severity))
+    return sorted(findings, key=lambda finding: -SEVERITIES.index(finding.severity))

@@ -1,7 +1,8 @@
-"""The limits of the checks, each with where it comes from.
+"""The limits of all checks, each with its source.
 
-`bench/diagnosis.py` measures them: what healthy models reach, how often a check fires on healthy
-models and texts that it was not set on, and how many planted faults it names.
+`bench/diagnosis.py` measures them: the most extreme values of healthy models, how often a check
+fires on healthy models and texts that were not used to set its limit, and how many injected faults
+it finds.
 """
 
 from collections.abc import Mapping
@@ -14,11 +15,11 @@ Side = Literal["above", "below"]
 
 @dataclass(frozen=True)
 class Limit:
-    """A number, on which side of it something is found, and where the number comes from.
+    """A threshold, the side of it on which a value is reported, and the source of the threshold.
 
-    `fires` is the share of healthy models and texts on which the check finds something, `recall`
-    the share of faults planted at full strength that it names, both on models and texts that the
-    limit was not set on; None where nothing is planted.
+    `fires` is the share of healthy models and texts on which the check reports something, `recall`
+    the share of faults injected at full strength that it finds, both on models and texts that were
+    not used to set the limit. They are None if they were not measured.
 
     >>> from regard.diagnosis.limits import Limit
     >>> Limit(0.5, "above", "half of the weight").crossed(0.7)
@@ -32,7 +33,7 @@ class Limit:
     recall: float | None = None
 
     def crossed(self, value: float) -> bool:
-        """Whether a value is on the side on which something is found; NaN never is."""
+        """True if a value is on the side that is reported; NaN never is."""
         return value > self.value if self.side == "above" else value < self.value
 
 
@@ -45,8 +46,9 @@ _MIDWAY = (
 _HALF = "half of a head's weight"
 
 
-def _midway(value: float, side: Side, healthy: float, fault: float, **scores: float) -> Limit:
-    return Limit(value, side, _MIDWAY.format(healthy=healthy, fault=fault), **scores)
+def _midway(value: float, side: Side, healthy: float, fault: float, **measured: float) -> Limit:
+    """A limit midway between the extreme value of healthy models and that of a full fault."""
+    return Limit(value, side, _MIDWAY.format(healthy=healthy, fault=fault), **measured)
 
 
 LIMITS: Mapping[str, Limit] = MappingProxyType(

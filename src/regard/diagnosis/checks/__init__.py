@@ -1,1 +1,1 @@
-"""The checks by what they look at; each entry is one check, and adding one is adding an entry."""
+"""The checks, one module per subject; each module lists its checks in `CHECKS`."""

@@ -1,4 +1,4 @@
-"""Checks of the heads of a site beside each other: copies, and layers that collapsed."""
+"""Checks that compare the heads of a site: copies of a head, and layers that collapsed to one."""
 
 from collections.abc import Iterator
 
@@ -17,13 +17,13 @@ ALL_BUT_ONE = (
     "regard.diagnosis.compare_edit(model, processor, texts, regard.diagnosis.knock_out({site!r}, "
     "heads=range(1, {heads})))"
 )
-SEVERAL = 3  # heads that a layer has at least, to be called collapsed
+SEVERAL = 3  # the fewest heads of a layer that can be called collapsed
 
 
 def _redundant(evidence: Evidence, limit: Limit) -> Iterator[Hit]:
-    """Each head with the head before it that it is most like, if it is like enough."""
+    """Heads whose distance to the nearest head before them is below the limit."""
     for site in sites_with_enough_rows(evidence):
-        tables, examples = _tables(site)
+        tables, examples = _distance_tables(site)
         for head in range(1, site.heads) if examples else ():
             pairs = tables[:, head, :head]
             other = int(pairs.nanmean(dim=0).nan_to_num(nan=torch.inf).argmin())
@@ -42,9 +42,9 @@ def _redundant(evidence: Evidence, limit: Limit) -> Iterator[Hit]:
 
 
 def _collapsed(evidence: Evidence, limit: Limit) -> Iterator[Hit]:
-    """Sites all of whose heads are alike on average over their pairs."""
+    """Sites whose mean distance over all pairs of heads is below the limit."""
     for site in sites_with_enough_rows(evidence):
-        tables, examples = _tables(site)
+        tables, examples = _distance_tables(site)
         if site.heads < SEVERAL or not examples:
             continue
         apart = ~torch.eye(site.heads, dtype=torch.bool)
@@ -61,20 +61,20 @@ def _collapsed(evidence: Evidence, limit: Limit) -> Iterator[Hit]:
             )
 
 
-def _tables(site: Site) -> tuple[Float[Tensor, "example head head"], list[int]]:
-    """The distances between heads in the traces whose maps have enough keys, and their numbers."""
-    found = {
+def _distance_tables(site: Site) -> tuple[Float[Tensor, "example head head"], list[int]]:
+    """The distances between heads, and the indices of the traces whose maps have enough keys."""
+    tables = {
         number: table
-        for number, table in site.measured(_distances).items()
+        for number, table in site.measured(_comparable_distances).items()
         if table is not None and len(site.traces[number][site.name].columns) >= LEAST
     }
-    if not found:
+    if not tables:
         return torch.zeros(0, site.heads, site.heads, dtype=torch.float64), []
-    return torch.stack(list(found.values())), list(found)
+    return torch.stack(list(tables.values())), list(tables)
 
 
-def _distances(trace: Trace, site: str) -> Float[Tensor, "head head"] | None:
-    """None where rows cannot be compared: cells of an atlas blur heads until they look alike."""
+def _comparable_distances(trace: Trace, site: str) -> Float[Tensor, "head head"] | None:
+    """The distances between heads; None for an atlas, whose averaged cells make heads alike."""
     return row_distances(trace, site) if compares_rows(trace, site) else None
 
 

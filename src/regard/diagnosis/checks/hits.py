@@ -1,4 +1,4 @@
-"""From a number of each head over several traces to the heads where it crosses a limit."""
+"""Helpers of the checks: hits from the numbers of heads, and tokens as sentences quote them."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -8,13 +8,16 @@ from regard.diagnosis.evidence import Series, Site
 from regard.diagnosis.limits import Limit
 from regard.types import Trace
 
-Words = Callable[[int, int], dict[str, Any]]  # of a head, in the trace of this number
+Words = Callable[[int, int], dict[str, Any]]  # called with a head and the index of a trace
 
 
 def head_hits(
     site: Site, series: Series, limit: Limit, words: Words = lambda head, example: {}
 ) -> Iterator[Hit]:
-    """The heads whose mean over the traces crosses the limit, the farthest first."""
+    """A hit for each head whose mean over the traces crosses the limit, the most extreme first.
+
+    `words` returns further fields of the sentence for a head in the trace that shows it best.
+    """
     means = series.mean.tolist()
     crossed = [head for head, mean in enumerate(means) if limit.crossed(mean)]
     crossed.sort(key=lambda head: means[head], reverse=limit.side == "above")
@@ -32,11 +35,11 @@ def head_hits(
 
 
 def word_at(trace: Trace, site: str, column: int) -> str:
-    """The token of a column as a sentence quotes it; its place where tokens are not known."""
+    """The token of a column in quotation marks, or "#3" if the tokens have no names."""
     tokens = trace.tokens(trace[site].columns)
     return quoted(tokens.texts[column]) if tokens.named else f"#{column}"
 
 
 def quoted(text: str) -> str:
-    """A token or a word in the quotation marks that all languages read."""
+    """A token or word in straight quotation marks, without the tokenizer's mark of spaces."""
     return f'"{text.replace("▁", " ").strip() or text}"'

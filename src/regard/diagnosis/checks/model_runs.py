@@ -1,4 +1,8 @@
-"""Checks that run the model again: what should make no difference, and what should make some."""
+"""Checks that run the model again on changed texts.
+
+Two of them change what must not matter (later tokens of a causal model, padding); the other two
+erase words, to test whether the words with the largest weights matter.
+"""
 
 from collections.abc import Iterator
 from statistics import fmean
@@ -11,56 +15,60 @@ from regard.diagnosis.limits import Limit
 from regard.studies.faithfulness import Faithfulness, Rankings, faithfulness
 from regard.studies.leaks import Leak, causal_leak, padding_leak
 
-WORDS = 4  # that a text has at least, for their ranking to be judged
+WORDS = 4  # the fewest words of a text whose ranking is judged
 SHUFFLES = 8  # shuffles that attention is compared with
-NAMED = 5  # words that a sentence names
-EFFECT = 0.02  # of the output, below which a word makes no difference
+NAMED = 5  # the most words that a sentence names
+EFFECT = 0.02  # relative change of the output below which a word makes no difference
 
 
-def _leaking(evidence: Evidence, limit: Limit) -> Iterator[Hit]:
-    """Models that are declared causal, or write by themselves, and are not causal."""
-    declared = [by for site in evidence.sites if (by := evidence.causal_by(site)) is not None]
-    if declared:
-        yield from _worst(evidence.studied(causal_leak), limit, {"by": declared[0]})
+def _causal_leaks(evidence: Evidence, limit: Limit) -> Iterator[Hit]:
+    """Outputs of a model declared causal that change when later tokens are exchanged."""
+    declarations = [by for site in evidence.sites if (by := evidence.causal_by(site)) is not None]
+    if declarations:
+        yield from _largest_leak(evidence.studied(causal_leak), limit, {"by": declarations[0]})
 
 
-def _padded(evidence: Evidence, limit: Limit) -> Iterator[Hit]:
-    yield from _worst(evidence.studied(padding_leak), limit, {})
+def _padding_leaks(evidence: Evidence, limit: Limit) -> Iterator[Hit]:
+    """Outputs for a text that change when the text is padded in a batch."""
+    yield from _largest_leak(evidence.studied(padding_leak), limit, {})
 
 
-def _worst(found: dict[int, Leak], limit: Limit, words: dict[str, Any]) -> Iterator[Hit]:
-    """The text whose output changed most, if it changed too much."""
-    crossed = {number: leak for number, leak in found.items() if limit.crossed(leak.largest)}
+def _largest_leak(leaks: dict[int, Leak], limit: Limit, words: dict[str, Any]) -> Iterator[Hit]:
+    """The text whose output changed most, if the change crosses the limit."""
+    crossed = {number: leak for number, leak in leaks.items() if limit.crossed(leak.largest)}
     if crossed:
-        number = max(crossed, key=lambda each: crossed[each].largest)
+        number = max(crossed, key=lambda text: crossed[text].largest)
         leak = crossed[number]
         words = words | {"row": leak.row, "change": leak.change}
         yield Hit(
             leak.largest,
             example=number,
             held=len(crossed),
-            among=len(found),
+            among=len(leaks),
             words=words,
         )
 
 
 def attention_faithfulness(model: Any, processor: Any, text: Any) -> Faithfulness:
-    """How well attention alone explains what a model says of a text, beside a few shuffles."""
+    """The faithfulness of the ranking by attention, compared with a few shuffles."""
     return faithfulness(model, processor, text, rankings=Rankings(["attention"], SHUFFLES))
 
 
-def _judged(evidence: Evidence) -> dict[int, Faithfulness]:
-    found = evidence.studied(attention_faithfulness)
-    return {number: each for number, each in found.items() if len(each.occlusion.texts) >= WORDS}
+def _faithfulness_by_text(evidence: Evidence) -> dict[int, Faithfulness]:
+    """The faithfulness of attention for each text that has enough words."""
+    results = evidence.studied(attention_faithfulness)
+    return {
+        number: result for number, result in results.items() if len(result.occlusion.texts) >= WORDS
+    }
 
 
 def _unexplained(evidence: Evidence, limit: Limit) -> Iterator[Hit]:
-    """Whether words that are looked at most matter more than any others, over all texts."""
-    found = _judged(evidence)
-    share_beaten = {number: each.share_beaten("attention") for number, each in found.items()}
+    """A hit if the words with the largest weights matter no more than random words do."""
+    results = _faithfulness_by_text(evidence)
+    share_beaten = {number: result.share_beaten("attention") for number, result in results.items()}
     if share_beaten and limit.crossed(fmean(share_beaten.values())):
-        agreement = [each.agreement["attention"].kendall for each in found.values()]
-        known = [each for each in agreement if each == each]
+        agreement = [result.agreement["attention"].kendall for result in results.values()]
+        known = [tau for tau in agreement if tau == tau]  # without NaN
         yield Hit(
             fmean(share_beaten.values()),
             example=min(share_beaten, key=lambda number: share_beaten[number]),
@@ -71,32 +79,32 @@ def _unexplained(evidence: Evidence, limit: Limit) -> Iterator[Hit]:
 
 
 def _irrelevant(evidence: Evidence, limit: Limit) -> Iterator[Hit]:
-    """Words with several times their share of the weight that the output hardly needs."""
-    for number, each in _judged(evidence).items():
-        scores = each.curves["attention"].importance
-        fair = scores.mean()
-        effect = each.occlusion.effect / abs(each.full_value)
-        held = [
+    """Words with several times the mean weight whose erasure hardly changes the output."""
+    for number, result in _faithfulness_by_text(evidence).items():
+        importance = result.curves["attention"].importance
+        mean = importance.mean()
+        effect = result.occlusion.effect / abs(result.full_value)
+        irrelevant = [
             place
-            for place in scores.argsort(descending=True).tolist()
-            if limit.crossed(float(scores[place] / fair)) and abs(float(effect[place])) < EFFECT
+            for place in importance.argsort(descending=True).tolist()
+            if limit.crossed(float(importance[place] / mean)) and abs(float(effect[place])) < EFFECT
         ]
-        if held:
-            words = [quoted(each.occlusion.texts[place]) for place in held]
+        if irrelevant:
+            words = [quoted(result.occlusion.texts[place]) for place in irrelevant]
             yield Hit(
-                float(scores[held[0]] / fair),
+                float(importance[irrelevant[0]] / mean),
                 example=number,
                 words={
                     "words": ", ".join(words[:NAMED]) + (" …" if len(words) > NAMED else ""),
-                    "share": float(scores[held].sum()),
-                    "effect": max(abs(float(effect[place])) for place in held),
+                    "share": float(importance[irrelevant].sum()),
+                    "effect": max(abs(float(effect[place])) for place in irrelevant),
                 },
             )
 
 
 CHECKS = (
-    entry("leak-behaviour", "bug", _leaking, cost="model"),
-    entry("padding-behaviour", "bug", _padded, cost="model"),
+    entry("leak-behaviour", "bug", _causal_leaks, cost="model"),
+    entry("padding-behaviour", "bug", _padding_leaks, cost="model"),
     entry("unexplained", "observation", _unexplained, cost="model"),
     entry("irrelevant", "observation", _irrelevant, cost="model"),
 )

@@ -1,4 +1,4 @@
-"""Checks of the rows themselves: numbers, sums, padding, the future, sharpness and length."""
+"""Checks of rows: invalid numbers, sums, padding, later tokens, one-hot rows, and text length."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -27,13 +27,15 @@ SOFTENED = (
 
 
 def _numeric(evidence: Evidence, limit: Limit) -> Iterator[Hit]:
+    """Heads with rows that are not finite or have negative weights."""
     for site in evidence.sites:
         yield from head_hits(
-            site, _series_where_crossed(site, lambda found: found.invalid_rows, limit), limit
+            site, _series_where_crossed(site, lambda validity: validity.invalid_rows, limit), limit
         )
 
 
 def _sums(evidence: Evidence, limit: Limit) -> Iterator[Hit]:
+    """Heads whose rows do not sum to one, or to more than one if partial sums are declared."""
     if declared_row_sum(evidence.model) == "any":
         return
     part = _excess_over_one if evidence.expects("partial") else _distance_from_one
@@ -41,29 +43,34 @@ def _sums(evidence: Evidence, limit: Limit) -> Iterator[Hit]:
         yield from head_hits(site, _series_where_crossed(site, part, limit), limit)
 
 
-def _excess_over_one(found: RowValidity) -> Tensor:
-    return found.excess.nan_to_num()
+def _excess_over_one(validity: RowValidity) -> Tensor:
+    return validity.excess.nan_to_num()
 
 
-def _distance_from_one(found: RowValidity) -> Tensor:
-    """How far sums are from one, unless what is missing is known to be on padding."""
-    lacking = torch.where(found.on_padding.nan_to_num() > 0, 0.0, found.missing.nan_to_num())
-    return torch.maximum(found.excess.nan_to_num(), lacking)
+def _distance_from_one(validity: RowValidity) -> Tensor:
+    """How far sums of rows are from one; weight that is on padding does not count as missing."""
+    on_padding = validity.on_padding.nan_to_num() > 0
+    missing = torch.where(on_padding, 0.0, validity.missing.nan_to_num())
+    return torch.maximum(validity.excess.nan_to_num(), missing)
 
 
 def _series_where_crossed(site: Site, part: Any, limit: Limit) -> Series:
-    """The numbers of the traces in which some head crosses the limit; the others say nothing."""
+    """A series in which only traces where some head crosses the limit count for the mean.
+
+    A bug in one text must not be averaged away by the texts that do not have it.
+    """
     whole = site.series(row_validity, part, least=0)
     crossed = [any(map(limit.crossed, row)) for row in whole.values.tolist()]
     return Series(whole.values, torch.tensor(crossed, dtype=torch.long), whole.examples)
 
 
 def _padding(evidence: Evidence, limit: Limit) -> Iterator[Hit]:
+    """Heads that put weight on padding."""
     for site in evidence.sites:
-        found = site.measured(row_validity)
+        validity = site.measured(row_validity)
         values = torch.stack(
             [
-                torch.fmax(found[number].on_padding, _on_named_padding(evidence, site, number))
+                torch.fmax(validity[number].on_padding, _on_named_padding(evidence, site, number))
                 for number in site.traces
             ]
         )
@@ -73,30 +80,31 @@ def _padding(evidence: Evidence, limit: Limit) -> Iterator[Hit]:
 
 
 def _on_named_padding(evidence: Evidence, site: Site, number: int) -> Tensor:
-    """The mass on columns that are padding by their names, or by the length of the text."""
+    """The weight on columns that are padding by their tokens or by the length of the text."""
     trace = site.traces[number]
-    each = trace[site.name]
+    attention_map = trace[site.name]
     columns = padded_columns(evidence, trace, site.name, number)
-    if not columns or isinstance(each.source, SummaryOnly):
-        return torch.zeros(each.heads, dtype=torch.float64)
+    if not columns or isinstance(attention_map.source, SummaryOnly):
+        return torch.zeros(attention_map.heads, dtype=torch.float64)
     return mass_on(trace, site.name, columns)
 
 
 def padded_columns(evidence: Evidence, trace: Trace, site: str, number: int) -> Sequence[int]:
     """The columns of a map that are padding though the model did not mask them.
 
-    Tokens called as the tokenizer calls padding, but for one at the very start, with which some
-    decoders begin; where no token has a name, those that the text is too short for.
+    These are the tokens that the tokenizer uses for padding, except a single one at the start, with
+    which some decoders begin. If tokens have no names, they are the positions beyond the text.
     """
-    each, pad = trace[site], getattr(evidence.processor, "pad_token", None)
-    tokens = trace.tokens(each.columns)
+    attention_map, pad = trace[site], getattr(evidence.processor, "pad_token", None)
+    tokens = trace.tokens(attention_map.columns)
     if tokens.named:
         named = [n for n, text in enumerate(tokens.texts) if text == pad]
         return [] if named == [0] else named
-    return _beyond_text(evidence, tokens, number) if each.kind == "encoder" else []
+    return _columns_beyond_text(evidence, tokens, number) if attention_map.kind == "encoder" else []
 
 
-def _beyond_text(evidence: Evidence, tokens: Tokens, number: int) -> Sequence[int]:
+def _columns_beyond_text(evidence: Evidence, tokens: Tokens, number: int) -> Sequence[int]:
+    """The columns that the text, tokenized again by itself, is too short to fill."""
     if not evidence.texts or not callable(evidence.processor):
         return []
     if not isinstance(evidence.texts[number], str):
@@ -110,6 +118,7 @@ def _beyond_text(evidence: Evidence, tokens: Tokens, number: int) -> Sequence[in
 
 
 def _leaks(evidence: Evidence, limit: Limit) -> Iterator[Hit]:
+    """Heads that put weight on later tokens at sites that are declared causal."""
     for site in evidence.sites:
         by = evidence.causal_by(site)
         if by is not None:
@@ -119,11 +128,11 @@ def _leaks(evidence: Evidence, limit: Limit) -> Iterator[Hit]:
 
 
 def _one_hot(evidence: Evidence, limit: Limit) -> Iterator[Hit]:
-    """Sites none of whose heads looks at more than one key at a time, sinks left aside."""
+    """Sites whose heads all attend to about one key per row; heads that are sinks do not count."""
     for site in () if evidence.expects("hard") else sites_with_enough_rows(evidence):
         series = site.numbers("evenness")
         kept = ~(first_token_weight(site).mean > LIMITS["sink"].value)
-        if not bool(kept.any()) and site.heads > 1:  # all of them: no longer a head's own habit
+        if not bool(kept.any()) and site.heads > 1:  # all heads are sinks: judge them all
             kept = ~kept
         means = series.mean.masked_fill(~kept, -torch.inf)
         head = int(means.argmax())
@@ -140,7 +149,7 @@ def _one_hot(evidence: Evidence, limit: Limit) -> Iterator[Hit]:
 
 
 def _too_long(evidence: Evidence, limit: Limit) -> Iterator[Hit]:
-    """The trace with the most positions, if these are more than the model was made for."""
+    """The trace with the most positions, if they exceed the context length of the model."""
     most = context_length(evidence.config)
     lengths = [max(map(len, trace.streams.values()), default=0) for trace in evidence.traces]
     value = max(lengths)

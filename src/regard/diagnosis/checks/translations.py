@@ -1,4 +1,4 @@
-"""Checks of a translation: source words that were never looked at, or again and again."""
+"""Checks of translations: source words that received too little attention, or too much."""
 
 from collections.abc import Iterator
 
@@ -19,65 +19,67 @@ WIDER = "regard.capture(model, processor, texts[{example}], generate={{'num_beam
 PENALISED = (
     "regard.capture(model, processor, texts[{example}], generate={{'repetition_penalty': 1.3}})"
 )
-WORDS, ROWS = 3, 4  # that a source and a translation have at least
-FEW = 1 / 3  # of the words, at most, that are called dropped
-NAMED = 5  # words that a sentence names
-SHOWN = 40  # characters of a translation that it shows
+WORDS, ROWS = 3, 4  # the fewest words of a source and tokens of a translation that are judged
+FEW = 1 / 3  # the largest share of the words that can be called dropped
+NAMED = 5  # the most words that a sentence names
+SHOWN = 40  # the most characters of a translation that a sentence quotes
 
 
 def _dropped(evidence: Evidence, limit: Limit) -> Iterator[Hit]:
+    """Source words that received almost no weight while the translation was written."""
     for number, maps in evidence.crossing():
-        found = word_coverage(evidence.traces[number], maps)
-        low = sorted((float(each.sum()), unit) for unit, each in found.items())
-        low = [one for one in low if limit.crossed(one[0])]
-        # where most words have nothing, a head is at fault and not what was written
-        if 0 < len(low) <= FEW * len(found):
-            yield _hit(evidence, number, maps, low)
+        received = word_coverage(evidence.traces[number], maps)
+        low = sorted((float(weights.sum()), unit) for unit, weights in received.items())
+        low = [pair for pair in low if limit.crossed(pair[0])]
+        # if most words received nothing, the heads are at fault and not the translation
+        if 0 < len(low) <= FEW * len(received):
+            yield _hit_of_words(evidence, number, maps, low)
 
 
 def _repeated(evidence: Evidence, limit: Limit) -> Iterator[Hit]:
+    """Source words with a piece that received the weight of many target tokens."""
     for number, maps in evidence.crossing():
-        found = word_coverage(evidence.traces[number], maps)
-        high = sorted(((float(each.max()), unit) for unit, each in found.items()), reverse=True)
-        high = [one for one in high if limit.crossed(one[0])]
+        received = word_coverage(evidence.traces[number], maps)
+        peaks = ((float(weights.max()), unit) for unit, weights in received.items())
+        high = [pair for pair in sorted(peaks, reverse=True) if limit.crossed(pair[0])]
         if high:
-            yield _hit(evidence, number, maps, high)
+            yield _hit_of_words(evidence, number, maps, high)
 
 
-Unit = tuple[int, ...]
+Unit = tuple[int, ...]  # the positions of the pieces of one word
 
 
 def word_coverage(trace: Trace, maps: list[AttentionMap]) -> dict[Unit, Float[Tensor, " piece"]]:
-    """What the pieces of each source word received in all, in tokens of the translation.
+    """The total weight that each piece of each source word received over all target tokens.
 
-    The mean of all cross maps and heads. Special tokens and punctuation are no words. Nothing where
-    the texts are too short to tell, tokens have no names or weights are gone.
+    It is the mean of all cross maps and heads. Special tokens and punctuation are not words. It is
+    empty if the texts are too short, tokens have no names or the weights were not kept.
     """
     tokens = trace.tokens(maps[0].columns)
     units = word_positions(tokens) if tokens.named else []
-    gone = any(isinstance(each.source, SummaryOnly) for each in maps)
-    if gone or len(units) < WORDS or len(maps[0].rows) < ROWS:
+    no_weights = any(isinstance(cross.source, SummaryOnly) for cross in maps)
+    if no_weights or len(units) < WORDS or len(maps[0].rows) < ROWS:
         return {}
-    whole = torch.stack([coverage(trace, each.site) for each in maps]).mean(dim=0)
-    return {unit: whole[list(unit)] for unit in units}
+    received = torch.stack([coverage(trace, cross.site) for cross in maps]).mean(dim=0)
+    return {unit: received[list(unit)] for unit in units}
 
 
 def word_positions(tokens: Tokens) -> list[Unit]:
-    """The pieces of each word; of scripts without spaces each piece is a word."""
+    """The positions of the pieces of each word; Han and kana pieces are a word each."""
     numbers = tokens.words or range(len(tokens))
     kinds = token_kinds(tokens).tolist()
-    found: dict[object, list[int]] = {}
+    positions: dict[object, list[int]] = {}
     for place, (number, kind) in enumerate(zip(numbers, kinds, strict=True)):
         if kind == PLAIN:
             alone = number is None or HAN_OR_KANA_CHARACTER.search(tokens.texts[place])
-            found.setdefault(("alone", place) if alone else number, []).append(place)
-    return [tuple(unit) for unit in found.values()]
+            positions.setdefault(("alone", place) if alone else number, []).append(place)
+    return [tuple(unit) for unit in positions.values()]
 
 
-def _hit(
+def _hit_of_words(
     evidence: Evidence, number: int, maps: list[AttentionMap], words: list[tuple[float, Unit]]
 ) -> Hit:
-    """The worst of these words, with the names of all and the picture that shows them."""
+    """A hit with the value of the first word, the names of all and the map that shows them."""
     trace = evidence.traces[number]
     tokens = trace.tokens(maps[0].columns)
     texts = ["".join(tokens.texts[place] for place in unit) for _, unit in words]
@@ -88,16 +90,16 @@ def _hit(
         words[0][0],
         shown.site,
         example=number,
-        words={"words": named, "rows": len(shown.rows), "written": _written(trace, shown)},
+        words={"words": named, "rows": len(shown.rows), "written": _written_text(trace, shown)},
         columns=tuple(sorted(place for _, unit in words for place in unit)),
     )
 
 
-def _written(trace: Trace, each: AttentionMap) -> str:
-    """What the decoder wrote, its beginning if it is long; nothing where that is not known."""
-    if each.produced is None:
+def _written_text(trace: Trace, cross: AttentionMap) -> str:
+    """The text that the decoder wrote, in parentheses and shortened; empty if it is unknown."""
+    if cross.produced is None:
         return ""
-    tokens = trace.tokens(each.produced)
+    tokens = trace.tokens(cross.produced)
     special = tokens.special or (False,) * len(tokens)
     pieces = [text for text, marked in zip(tokens.texts, special, strict=True) if not marked]
     text = "".join(pieces).replace("▁", " ").strip()
