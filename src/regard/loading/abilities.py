@@ -1,4 +1,4 @@
-"""What a model can do: read texts or pictures, write, classify; told by its class and config."""
+"""What a model can do: read texts or pictures, write, classify; known from its class and config."""
 
 import inspect
 from typing import Any, NamedTuple

@@ -15,7 +15,7 @@ The path of one attention call through the sub-packages, each of which opens wit
     inputs          from texts, pictures and sounds to what the model takes, and tokens to labels
     statistics      sums over many examples instead of traces
 
-They import one another in one direction only; tests/house/test_imports.py holds the order.
+They import one another in one direction only; tests/project/test_imports.py holds the order.
 `fast_paths.py` turns off two fast paths of torch whose calls would be hidden.
 
     >>> import torch, regard
