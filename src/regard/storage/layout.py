@@ -85,6 +85,7 @@ def decode_header(text: bytes) -> Header:
     """The header that these bytes hold; a ValueError unless they are as they were written."""
     entries = json.loads(text)
     metadata = entries.pop("__metadata__")
+    # the checksum was computed while its own digits were zeros
     own_entry = f'"crc32":"{metadata["crc32"]}"'.encode()
     if _checksum_entry(zlib.crc32(text.replace(own_entry, EMPTY_CHECKSUM, 1))) != own_entry:
         raise ValueError("its checksum does not fit")
@@ -102,14 +103,17 @@ def decode_header(text: bytes) -> Header:
 
 
 def _read_blob(name: str, entry: Any, checksum: str) -> Blob:
+    """The blob that an entry of the header describes."""
     start, stop = entry["data_offsets"]
     shape = tuple(entry["shape"])
     return Blob(name, DTYPES[entry["dtype"]], shape, start, stop, int(checksum, 16))
 
 
 def _checksum_entry(checksum: int) -> bytes:
+    """The checksum of the header as it is written inside the header."""
     return f'"crc32":"{checksum:08x}"'.encode()
 
 
 def _split_checksums(text: str) -> list[str]:
+    """The checksums of the blobs, which are written one after another with 8 digits each."""
     return [text[start : start + 8] for start in range(0, len(text), 8)]

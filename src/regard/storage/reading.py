@@ -75,6 +75,7 @@ def _read_header(path: Path, file: BinaryIO, size: int) -> tuple[Header, int]:
 
 
 def _check_version(path: Path, text: bytes) -> None:
+    """Refuse a file of a newer format, before anything else in its header is read."""
     version = re.match(rb"[1-9][0-9]{0,8}(?=\")", text[len(MAGIC) :])
     if version and int(version[0]) > VERSION:
         raise FileError(
@@ -84,6 +85,7 @@ def _check_version(path: Path, text: bytes) -> None:
 
 
 def _check_blobs(path: Path, file: BinaryIO, header: Header, start: int) -> None:
+    """Compare the bytes of every blob with its checksum, a chunk at a time."""
     file.seek(start)
     for blob in header.blobs:
         checksum, left = 0, blob.stop - blob.start
@@ -130,6 +132,7 @@ class TensorUnpacker:
         return numbers.view(first.dtype).view(shape)
 
     def _read_bytes(self, start: int, length: int) -> Tensor:
+        """Bytes of the file as a view of the buffer, which is filled anew if it lacks them."""
         if not self.buffer_start <= start <= start + length <= self.buffer_start + len(self.buffer):
             self._fill_buffer(start, length)
         return self.buffer[start - self.buffer_start :][:length]

@@ -1,4 +1,4 @@
-"""Which files are traces, without reading them."""
+"""Tell trace files from other files by their first bytes, without reading them."""
 
 from pathlib import Path
 

@@ -36,9 +36,10 @@ KEYS_SINCE_FORMAT_2 = {
 
 
 def save_trace(trace: Trace, path: str | os.PathLike[str]) -> None:
-    """Write a trace to one file, exactly; the file is written as a whole or not at all.
+    """Write a trace to one file without loss; the file is written as a whole or not at all.
 
-    Tensors are on the CPU when the file is loaded. What maps share, such as a mask, is stored once.
+    Tensors are on the CPU when the file is loaded. A tensor that several maps share, such as a
+    mask, is stored once.
 
     >>> import tempfile, torch
     >>> from regard.storage import load_trace, save_trace
@@ -74,7 +75,9 @@ def load_trace(path: str | os.PathLike[str], *, verify: bool = False) -> Trace:
 def trace_to_tree(trace: Trace) -> Tree:
     """The trace as dictionaries, lists, plain values and tensors."""
     return {
-        "streams": [{"name": name} | _field_values(each) for name, each in trace.streams.items()],
+        "streams": [
+            {"name": name} | _field_values(tokens) for name, tokens in trace.streams.items()
+        ],
         "maps": [_map_to_tree(attention_map) for attention_map in trace.maps],
         "gaps": [_field_values(gap) for gap in trace.gaps],
     }
@@ -90,6 +93,7 @@ def trace_from_tree(tree: Tree) -> Trace:
 
 
 def _map_to_tree(attention_map: AttentionMap) -> Tree:
+    """A map as plain data and tensors, under the keys of the file format."""
     return {
         "site": attention_map.site,
         "kind": attention_map.kind,
@@ -104,6 +108,7 @@ def _map_to_tree(attention_map: AttentionMap) -> Tree:
 
 
 def _map_from_tree(tree: Tree, axes: dict[str, Axis]) -> AttentionMap:
+    """The map that `_map_to_tree` described; keys that an older file lacks become None."""
     produced = tree["produced"]
     return AttentionMap(
         tree["site"],
@@ -120,6 +125,7 @@ def _map_from_tree(tree: Tree, axes: dict[str, Axis]) -> AttentionMap:
 
 
 def _source_to_tree(source: WeightSource) -> Tree:
+    """A source of weights as plain data and tensors; masks and biases by their own state."""
     tree: Tree = {"kind": source.form} | _field_values(source)
     if isinstance(source, RecomputableWeights):
         scoring = _field_values(source.scoring)
@@ -130,6 +136,7 @@ def _source_to_tree(source: WeightSource) -> Tree:
 
 
 def _source_from_tree(tree: Tree) -> WeightSource:
+    """The source of weights that `_source_to_tree` described."""
     known = {kind.form: kind for kind in (RecomputableWeights, DenseWeights, SummaryOnly)}
     kind = known[tree["kind"]]
     values = {name: value for name, value in tree.items() if name != "kind"}
@@ -171,6 +178,7 @@ def _field_values(value: Any) -> Any:
 
 
 def _numbers_from_tree(kind: type[Numbers], tree: Tree | None) -> Numbers | None:
+    """The statistics, top keys or atlas with these fields; None if the map had none."""
     return None if tree is None else kind(**tree)
 
 

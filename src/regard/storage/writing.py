@@ -36,6 +36,7 @@ def write_tree(path: Path, tree: Any) -> None:
             )
         file.write(len(text).to_bytes(LENGTH_BYTES, "little") + text)
         checksums = [_write_tensor(file, tensor) for tensor in packer.tensors]
+        # the checksums are known only now; the header with them has the same length
         file.seek(LENGTH_BYTES)
         pairs = zip(blobs, checksums, strict=True)
         blobs = tuple(replace(blob, checksum=checksum) for blob, checksum in pairs)
@@ -87,6 +88,7 @@ class TensorPacker:
             self._add(f"padding.{len(self.blobs)}", torch.zeros(missing, dtype=torch.uint8))
 
     def _add(self, name: str, tensor: Tensor) -> None:
+        """Add a tensor as the next blob of the file."""
         start = self.blobs[-1].stop if self.blobs else 0
         blob = Blob(name, tensor.dtype, tuple(tensor.shape), start, start + tensor.nbytes)
         self.blobs.append(blob)
@@ -94,6 +96,7 @@ class TensorPacker:
 
 
 def _join(name: str, key: str | int) -> str:
+    """The path of an item of the tree: the path of its parent, a dot, and its key."""
     return f"{name}.{key}" if name else str(key)
 
 

@@ -1,7 +1,7 @@
 """Which module of a model is running now: sites are named by the paths of modules.
 
 The answer is read from the interpreter's frames when it is needed. Hooks on every module would slow
-down each of its calls; frames belong to the thread, and after an error they are simply gone.
+down each of its calls. Frames also belong to one thread, and an error leaves nothing to clean up.
 
 A site is called by the path of its module, such as `model.layers.5.self_attn`. A module whose
 paths would mean nothing to its user may name them otherwise: an attribute `site_names` maps the
@@ -32,8 +32,9 @@ ModelInputs = dict[str, Tensor]  # the tensors that a model is called with, by a
 class Sites:
     """The modules of a model by their paths, and which of them runs in this thread.
 
-    `on_begin` are called with the inputs when the model, or a part of it that is run by itself,
-    begins; `on_script` after a scripted module has run; `on_close` when watching ends.
+    The callbacks in `on_begin` are called with the inputs when the model begins, or a part of it
+    that runs by itself; those in `on_script` after a scripted module has run; those in `on_close`
+    when watching ends.
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -85,12 +86,14 @@ class Sites:
         return self._name(next(modules, self._model))
 
     def _name(self, module: nn.Module) -> str:
+        """The name of a module as a site; the name of its class if it is not in the model."""
         if path := self._path(id(module)):
             return self._site_names.get(path, path)
         scripted = isinstance(module, ScriptModule)
         return str(module.original_name) if scripted else type(module).__name__
 
     def _path(self, module: int) -> str:
+        """The path of the module with this id, put together from the names of its parents."""
         above, name = self._parents.get(module, (0, ""))
         path = self._path(above) if above else ""
         return f"{path}.{name}" if path else name
@@ -100,10 +103,10 @@ class Sites:
 
         Paths are put together when they are needed, which is faster for a model of many modules.
         """
-        here = id(module)
-        self._parents[here] = (above, name)
+        own_id = id(module)
+        self._parents[own_id] = (above, name)
         if "site_names" in vars(module):  # paths are made for these few modules only
-            self._site_names |= site_names_of(module, self._path(here))
+            self._site_names |= site_names_of(module, self._path(own_id))
         if isinstance(module, ScriptModule):  # modules inside it are not called from Python
             self._scripts.append(module)
             return
@@ -113,7 +116,7 @@ class Sites:
             self._entries.append(module)
         for inner, child in module._modules.items():
             if child is not None and id(child) not in self._parents:
-                self._walk(child, here, inner, depth + 1)
+                self._walk(child, own_id, inner, depth + 1)
 
     def windows(self, batch: int) -> int:
         """How many rows of a batch of this size belong to one example, as windows of a picture."""
@@ -123,13 +126,13 @@ class Sites:
         """Note the inputs of a module, unless it was called by another module of the model."""
         if threading.get_ident() != self._thread:
             return
-        ours = (each for each in running() if id(each) in self._parents)
+        ours = (caller for caller in running() if id(caller) in self._parents)
         next(ours, None)  # the module itself, because hooks run inside its call
         if next(ours, None) is not None:
             return
         names = _argument_names(type(module))  # type: ignore[arg-type]  # a class has its hash
         arguments = dict(zip(names, args, strict=False)) | kwargs
-        inputs = {name: each for name, each in arguments.items() if isinstance(each, Tensor)}
+        inputs = {name: value for name, value in arguments.items() if isinstance(value, Tensor)}
         self.batch = self._count_examples(module, inputs.values())
         for begin in self.on_begin:
             begin(inputs)
@@ -140,17 +143,19 @@ class Sites:
         A part of the model that runs by itself may get tensors whose first axis is not the batch,
         as the state of a recurrent network; of those only ids and pictures are counted.
         """
-        sure = module is self._model or not self.batch
+        any_tensor = module is self._model or not self.batch
         counts = (
             len(tensor)
             for tensor in inputs
-            if tensor.dim() > 1 and (sure or tensor.dim() == 4 or not tensor.is_floating_point())
+            if tensor.dim() > 1
+            and (any_tensor or tensor.dim() == 4 or not tensor.is_floating_point())
         )
-        return next(counts, 0 if sure else self.batch)
+        return next(counts, 0 if any_tensor else self.batch)
 
     def _note_script(
         self, module: ScriptModule, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any
     ) -> None:
+        """Report the call of a scripted module, whose functions cannot be intercepted."""
         if threading.get_ident() == self._thread:
             for note in self.on_script:
                 note(self._name(module), module, (*args, *kwargs.values()), output)

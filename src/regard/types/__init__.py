@@ -16,14 +16,14 @@ decoder wrote "I" after it had read row 0:
     attention_map.weights(head=2)             # a tensor of 3 x 3, each row sums to one
     attention_map.row_statistics.entropy      # (head query), exact, without the full weights
 
-The weights come from a source, by what `watch(keep=...)` was told to keep:
+The weights come from a source, which depends on the option `keep` of `watch`:
 
     RecomputableWeights  queries, keys and the logsumexp of each row: any rectangle of weights is
                          computed again, so that a map of 100,000 tokens fits in memory
     DenseWeights         the weights themselves
     SummaryOnly          no weights; statistics and an atlas of pooled cells are all that there is
 
-Attention that cannot be mapped is listed in `trace.gaps`, each `Gap` with its reason. A `Finding`
+Attention that cannot be captured is listed in `trace.gaps`, each `Gap` with its reason. A `Finding`
 is what a check says about traces: a number, a sentence in each language (`FindingText`) and the
 picture that shows it (`FindingView`).
 

@@ -1,4 +1,4 @@
-"""The values that attribution methods return: a number for each input, and how it was found."""
+"""The values that attribution methods return: a number for each input, and how it was computed."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -100,7 +100,9 @@ class Occlusion:
 
 @dataclass(frozen=True, eq=False)
 class ValueNorms:
-    """The norms ||f(x)|| of what each head adds for each key, and so of each weight times it.
+    """The norm ||f(x)|| of the vector that each head takes from each key, before it is weighted.
+
+    The contribution of a key to a query is the weight a times that vector, of norm ||a f(x)||.
 
     `of` says which vectors are measured: "projected values" are f(x) = (x W_V + b_V) W_O (Kobayashi
     et al. 2020). Where the output projection W_O was not captured they are "values", x W_V + b_V.
@@ -121,7 +123,7 @@ class ValueNorms:
         return weights * self.lengths[head, columns.start : columns.stop]
 
     def summed_over_heads(self, rows: range | None = None) -> Float[Tensor, "query key"]:
-        """||sum over heads of a f(x)||, for all rows or some: what the layer takes of each key.
+        """||sum over heads of a f(x)||, of all rows or some: what the layer takes from each key.
 
         Vectors of different heads may cancel, so this is not the sum of their norms (Kobayashi et
         al. 2020). Values that were not projected lie in no common space and cannot be added.
@@ -168,10 +170,12 @@ def _inner_products(attention_map: AttentionMap) -> Float[Tensor, "key head othe
 
 
 def _key_spans(attention_map: AttentionMap) -> list[range]:
+    """All keys of a map, in spans that are small enough to hold their vectors in memory."""
     count = len(attention_map.columns)
     starts = range(0, count, _KEYS_AT_ONCE)
     return [range(start, min(start + _KEYS_AT_ONCE, count)) for start in starts]
 
 
 def _join(named: Sequence[str]) -> str:
+    """The first few tokens with their values, for a repr."""
     return ", ".join(named[:_SHOWN])

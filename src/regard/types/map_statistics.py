@@ -60,8 +60,8 @@ def row_strips(
 def compute_statistics(source: WeightSource, offset: int) -> Statistics:
     """The statistics of each row that `kernels.observe` gives, computed from the weights.
 
-    Row i stands at column offset + i. They are of the columns that the source has: those of a part
-    of a map know nothing of the other columns.
+    Row i stands at column offset + i. Only the columns of the source count: the statistics of a
+    part of a map leave out the columns that are outside of it.
     """
     if isinstance(source, SummaryOnly):
         raise InputError(
@@ -81,6 +81,7 @@ def compute_statistics(source: WeightSource, offset: int) -> Statistics:
 def _strip_statistics(
     source: WeightSource, offset: int, run: range, weights: StripWeights
 ) -> Statistics:
+    """The statistics of a strip of rows, with the share of the sink where there is one."""
     # a map without columns gets one of zeros, as the largest of nothing is not defined
     weights = weights if weights.shape[2] else F.pad(weights, (0, 1))
     statistics = statistics_of(weights, offset + run.start)
@@ -115,6 +116,7 @@ def sum_received(source: WeightSource, labels: Int[Tensor, " key"] | None) -> Re
 
 
 def _check_labels(labels: Tensor, columns: int) -> None:
+    """Raise an error unless there is one whole number for each column."""
     if labels.shape != (columns,):
         raise ShapeError(
             f"expected a label for each of the {columns} columns, got {tuple(labels.shape)}"
@@ -124,6 +126,7 @@ def _check_labels(labels: Tensor, columns: int) -> None:
 
 
 def _sum_dense(source: DenseWeights, labels: Tensor | None) -> ReceivedAttention:
+    """What each column received, summed over stored weights strip by strip."""
     heads, _, columns = source.sizes
     dtype = torch.float64 if source.weights.dtype == torch.float64 else torch.float32
     total = torch.zeros(heads, columns, dtype=dtype, device=source.weights.device)

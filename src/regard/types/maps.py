@@ -128,6 +128,7 @@ class AttentionMap:
             )
 
     def _check_row_values(self, name: str, values: Statistics | Top | None) -> None:
+        """Refuse statistics or top keys whose first axes are not the map's heads and rows."""
         for field in fields(values) if values else ():
             sizes = tuple(getattr(values, field.name).shape)
             if sizes[:2] != self.shape[:2]:
@@ -186,7 +187,7 @@ class AttentionMap:
     def row_statistics(self) -> Statistics:
         """Entropy, largest weight and so on of each row: as kept, else computed from the weights.
 
-        Those that were kept are of the whole rows, computed ones of the columns that the map has.
+        Kept statistics cover the whole rows; computed ones cover the columns that the map has.
 
         >>> import torch
         >>> from regard.types import Trace
@@ -254,6 +255,7 @@ class AttentionMap:
         return self._within(Part(0, rows, columns))
 
     def _within(self, part: Part) -> "AttentionMap":
+        """The map with only the part's heads, rows and columns, in all of its fields."""
         heads, rows, _ = part_index(part)
         has_all_tokens = (len(part.rows), len(part.columns)) == self.shape[1:]
         gradient, output = self.gradient, self.output_projection
@@ -303,6 +305,7 @@ def _select_rows(values: RowValues | None, part: Part) -> RowValues | None:
 
 
 def _select_heads(atlas: Atlas | None, part: Part) -> Atlas | None:
+    """The atlas of the part's heads."""
     if atlas is None:
         return None
     heads, _, _ = part_index(part)
@@ -337,4 +340,4 @@ def _list_heads(indices: tuple[int, ...] | None) -> str:
     return f" ({shown}{', …' if len(indices) > _SHOWN_HEADS else ''})"
 
 
-_SHOWN_HEADS = 8
+_SHOWN_HEADS = 8  # head indices that a repr shows

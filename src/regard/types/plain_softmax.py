@@ -19,7 +19,7 @@ def is_plain_softmax(source: RecomputableWeights) -> bool:
 
 
 def softmax_weights(source: RecomputableWeights, heads: range) -> Float[Tensor, "head query key"]:
-    """The weights of several heads at once: small heads cost more to ask for than to compute."""
+    """The weights of several heads in one matrix product, which is faster for small maps."""
     queries_per_key = len(source.query) // len(source.key)
     query = source.query[heads.start : heads.stop]
     key = source.key[[head // queries_per_key for head in heads]]
@@ -35,7 +35,7 @@ def softmax_weights(source: RecomputableWeights, heads: range) -> Float[Tensor, 
 
 
 def score_scale(source: RecomputableWeights) -> float:
-    """The factor of the scores: the one that was given, else one over the root of the width."""
+    """The factor of the scores: the scale of the call, else one over the root of the head width."""
     scale = source.scoring.scale
     return source.query.shape[-1] ** -0.5 if scale is None else scale
 

@@ -26,6 +26,7 @@ def trace_record(trace: Trace) -> dict[str, Any]:
 
 
 def _map_record(attention_map: AttentionMap) -> dict[str, Any]:
+    """The site, kind, sizes and streams of a map, and the form in which it keeps its weights."""
     heads, rows, columns = attention_map.shape
     return {
         "site": attention_map.site,

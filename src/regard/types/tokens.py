@@ -8,7 +8,7 @@ from regard.errors import InputError
 
 T = TypeVar("T")
 
-_SHOWN = 8  # tokens in a repr
+_SHOWN = 8  # tokens that a repr shows
 
 
 @dataclass(frozen=True)
@@ -85,4 +85,5 @@ class Tokens:
 
 
 def _select(values: tuple[T, ...] | None, positions: Iterable[int]) -> tuple[T, ...] | None:
+    """The values at some positions; None if there are no values."""
     return None if values is None else tuple(values[position] for position in positions)

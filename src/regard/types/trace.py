@@ -51,6 +51,7 @@ class Trace:
                     self._check_axis(attention_map.site, axis)
 
     def _check_axis(self, site: str, axis: Axis) -> None:
+        """Raise an error if an axis has an unknown stream, or positions outside its tokens."""
         if axis.stream not in self.streams:
             raise UnknownNameError("stream", axis.stream, self.streams)
         stop = len(self.streams[axis.stream])
@@ -95,6 +96,7 @@ class Trace:
         return cls(streams, maps)
 
     def __getitem__(self, site: str) -> AttentionMap:
+        """The map of a site; the error for an unknown one lists the sites that there are."""
         for attention_map in self.maps:
             if attention_map.site == site:
                 return attention_map
@@ -109,7 +111,7 @@ class Trace:
 
     def of(self, kind: MapKind) -> tuple[AttentionMap, ...]:
         """The maps of one kind: encoder, decoder or cross."""
-        return tuple(found for found in self.maps if found.kind == kind)
+        return tuple(attention_map for attention_map in self.maps if attention_map.kind == kind)
 
     def tokens(self, axis: Axis) -> Tokens:
         """The tokens that the rows or the columns of a map stand for."""
@@ -154,6 +156,7 @@ _SHOWN = 6  # maps in a repr
 
 
 def _as_tokens(tokens: Sequence[str] | Tokens) -> Tokens:
+    """Texts as `Tokens`; `Tokens` unchanged."""
     return tokens if isinstance(tokens, Tokens) else Tokens(tuple(map(str, tokens)))
 
 
@@ -183,6 +186,7 @@ def _split_sites(
 
 
 def _layer_weights(weights: Array) -> Tensor:
+    """The weights (head query key) of one layer, without the batch axis of a batch of one."""
     if not isinstance(weights, Tensor | np.ndarray):
         raise InputError(
             "expected a tensor or an array of weights for each layer, got "
@@ -198,6 +202,7 @@ def _layer_weights(weights: Array) -> Tensor:
 
 
 def _as_tensor(weights: Array) -> Tensor:
+    """The weights as a tensor; an error if they are not in floating point."""
     # an array is copied: torch cannot share the memory of one that is read-only or reversed
     tensor = weights if isinstance(weights, Tensor) else torch.from_numpy(np.array(weights))
     if not tensor.is_floating_point():
@@ -208,6 +213,7 @@ def _as_tensor(weights: Array) -> Tensor:
 
 
 def _add_head_axis(weights: Tensor) -> Tensor:
+    """The weights as (head query key); an error if they have another number of axes."""
     if weights.dim() not in (2, 3):
         raise ShapeError(
             "expected weights with the axes (query key), (head query key) or "

@@ -1,7 +1,11 @@
 """Where an axis of a tensor goes in view, permute, indexing and other functions of layout.
 
 Axes are counted from the end. Each function returns the new axis, None if the axis is gone, and
-LOST if its tokens are no longer in order on any axis.
+LOST if its tokens are no longer in order on any axis. For a tensor x of shape (2, 7, 32), whose
+axis -2 holds 7 tokens:
+
+    x.view(2, 7, 4, 8)   -> axis -3          x[:, 0]   -> None, a single token is left
+    x.transpose(1, 2)    -> axis -1          x.view(2, 8, 28)   -> LOST
 """
 
 from collections.abc import Callable, Sequence
@@ -13,9 +17,8 @@ from torch import Size, Tensor
 
 from regard.tracing.dataflow.origins import LOST
 
-LayoutCall = tuple[
-    str, tuple[Any, ...], dict[str, Any], Tensor
-]  # its name, args, kwargs and result
+# the name of the function, its positional and keyword arguments, and its result
+LayoutCall = tuple[str, tuple[Any, ...], dict[str, Any], Tensor]
 
 
 def axis_arguments(call: LayoutCall, place: int = 1, name: str = "dim") -> tuple[int, ...]:
@@ -44,12 +47,13 @@ def axis_after_reshape(call: LayoutCall, source: Tensor, axis: int) -> int:
 
 @lru_cache(maxsize=1024)
 def _find_axis(before: Size, after: Size, axis: int) -> int:
+    """The axis of the new shape with the same size, and as many numbers in the axes behind it."""
     size, within = before[axis], prod(before[axis:][1:])
     behind = 1
-    for place in range(-1, -len(after) - 1, -1):
-        if behind == within and after[place] == size:
-            return place
-        behind *= after[place]
+    for candidate in range(-1, -len(after) - 1, -1):
+        if behind == within and after[candidate] == size:
+            return candidate
+        behind *= after[candidate]
     return LOST
 
 
@@ -128,13 +132,13 @@ def axis_without(removed: Sequence[int], axis: int) -> int | None:
 
 
 def axis_after_unbind(call: LayoutCall, source: Tensor, axis: int) -> int | None:
-    """Where an axis is in each of the tensors along another one."""
+    """Where an axis is in the slices of a tensor along another axis."""
     dims = [dim for dim in axis_arguments(call)[:1] if isinstance(dim, int)] or [0]
     return axis_without([from_end(dims[0], source.dim())], axis)
 
 
 def axis_after_expand(call: LayoutCall, source: Tensor, axis: int) -> int:
-    """The same axis, unless its tokens were repeated; a single one may be broadcast."""
+    """The same axis, unless its tokens were repeated; a single token may be broadcast."""
     _, _, _, result = call
     size = source.shape[axis]
     return axis if size in (1, result.shape[axis]) else LOST
@@ -196,7 +200,7 @@ def _result_axes(item: Any, rest: int) -> int:
 
 
 def axis_after_select(call: LayoutCall, source: Tensor, axis: int) -> int | None:
-    """Where an axis is after one place of another axis was picked."""
+    """Where an axis is after one index of another axis was selected."""
     return axis_without([from_end(int(axis_arguments(call)[0]), source.dim())], axis)
 
 
