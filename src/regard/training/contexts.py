@@ -12,9 +12,9 @@ from torch import nn
 
 @contextmanager
 def compiled_model(model: nn.Module, *, enabled: bool) -> Iterator[None]:
-    """Inside the block, the method that the loss calls goes through torch.compile.
+    """Inside the block, the method of the model that the loss calls is compiled by torch.compile.
 
-    The module itself is not replaced, so that the names of its weights stay.
+    torch.compile(model) would wrap the module and change the names of its weights in checkpoints.
     """
     if not enabled:
         yield
@@ -31,10 +31,10 @@ def compiled_model(model: nn.Module, *, enabled: bool) -> Iterator[None]:
 def deferred_interrupts(signals: list[int]) -> Iterator[None]:
     """Append Ctrl-C and SIGTERM to `signals` instead of raising; a second one raises at once.
 
-    The loop looks at the list after each step, saves a checkpoint and ends.
+    The training loop reads the list after each step, saves a checkpoint and ends.
     """
     if threading.current_thread() is not threading.main_thread():
-        yield
+        yield  # Python sets signal handlers in the main thread only
         return
 
     def record(number: int, frame: FrameType | None) -> None:

@@ -1,4 +1,8 @@
-"""Reading corpora line by line, as pairs or texts; errors name the file and the line."""
+"""Reading corpora line by line, as pairs of sentences or as texts.
+
+A corpus is an iterable that reads its files anew in each iteration, so that it need not fit into
+memory. A FileError about a line names the file and the number of the line.
+"""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -34,7 +38,7 @@ class PairFiles:
 
 @dataclass(frozen=True)
 class ConcatenatedCorpus:
-    """Several corpora, one after the other."""
+    """Several corpora one after the other, as one."""
 
     parts: tuple[Iterable[Any], ...]
 
@@ -62,7 +66,7 @@ class TextFile:
 
 
 def pairs(*files: str | Path | Sequence[str | Path]) -> ConcatenatedCorpus:
-    """The pairs of some files; two parallel files are given as a pair of names.
+    """The corpus of pairs in these files; two parallel files are given as a pair of names.
 
     >>> from regard.training.corpora import pairs
     >>> pairs("missing.tsv")
@@ -71,12 +75,12 @@ def pairs(*files: str | Path | Sequence[str | Path]) -> ConcatenatedCorpus:
     regard.errors.FileError: no corpus 'missing.tsv'; name a file that is there
     """
     parts = []
-    for each in files:
-        paths = (Path(each),) if isinstance(each, str | Path) else tuple(map(Path, each))
+    for names in files:
+        paths = (Path(names),) if isinstance(names, str | Path) else tuple(map(Path, names))
         if len(paths) not in (1, 2):
             raise InputError(f"expected one file of pairs or two side by side, got {len(paths)}")
         for path in paths:
-            _check(path)
+            _check_exists(path)
         parts.append(PairFiles(paths))
     if not parts:
         raise InputError("expected at least one file of pairs, got none")
@@ -84,18 +88,18 @@ def pairs(*files: str | Path | Sequence[str | Path]) -> ConcatenatedCorpus:
 
 
 def bar_separated_pairs(path: str | Path) -> Iterator[Pair]:
-    """The pairs of a file of lines `source ||| target`, as of word aligners, or of columns."""
-    _check(Path(path))
+    """The pairs of a file with lines `source ||| target` (the format of word aligners) or a tab."""
+    _check_exists(Path(path))
     return _read_pairs(Path(path), lambda line: _pair_from_columns(line.replace(" ||| ", "\t", 1)))
 
 
 def texts(*files: str | Path) -> ConcatenatedCorpus:
-    """The texts of some files, separated by empty lines."""
+    """The corpus of texts in these files, where empty lines separate texts."""
     if not files:
         raise InputError("expected at least one file of text, got none")
-    for each in files:
-        _check(Path(each))
-    return ConcatenatedCorpus(tuple(TextFile(Path(each)) for each in files))
+    for name in files:
+        _check_exists(Path(name))
+    return ConcatenatedCorpus(tuple(TextFile(Path(name)) for name in files))
 
 
 def numbered(path: Path) -> Iterator[tuple[int, str]]:
@@ -111,19 +115,19 @@ def numbered(path: Path) -> Iterator[tuple[int, str]]:
                 ) from error
 
 
-def _check(path: Path) -> None:
+def _check_exists(path: Path) -> None:
     """Raise a FileError if there is no such file."""
     if not path.is_file():
         raise FileError(f"no corpus {str(path)!r}; name a file that is there")
 
 
-def _read_pairs(path: Path, read: Callable[[str], Pair]) -> Iterator[Pair]:
-    """The pair of each line that is not empty; an error names the line."""
+def _read_pairs(path: Path, parse: Callable[[str], Pair]) -> Iterator[Pair]:
+    """The pair of each line that is not empty; a FileError names the line that `parse` refuses."""
     for number, line in numbered(path):
         if not line.strip():
             continue
         try:
-            yield read(line)
+            yield parse(line)
         except InputError as error:
             raise FileError(f"{path}, line {number}: {error}") from error
 
@@ -142,10 +146,10 @@ def _pair_from_columns(line: str) -> Pair:
 def _pair_from_json(line: str) -> Pair:
     """The pair of a JSON object with "source" and "target"."""
     try:
-        found = json.loads(line)
+        content = json.loads(line)
     except json.JSONDecodeError as error:
         raise InputError(f"expected a JSON object, got {_shorten(line)}; mend the line") from error
-    sides = [found.get(name) if isinstance(found, dict) else None for name in Pair._fields]
+    sides = [content.get(name) if isinstance(content, dict) else None for name in Pair._fields]
     if not all(isinstance(side, str) and side.strip() for side in sides):
         raise InputError(
             f'expected an object with the texts "source" and "target", got {_shorten(line)}'
@@ -154,17 +158,20 @@ def _pair_from_json(line: str) -> Pair:
 
 
 def _parallel_lines(first: Path, second: Path) -> Iterator[Pair]:
-    """Pairs of equally numbered lines of two files, which must have the same length."""
-    others = numbered(second)
+    """The pairs of lines with the same number in two files, which must have the same length.
+
+    A pair is left out if one of its lines is empty.
+    """
+    targets = numbered(second)
     for number, source in numbered(first):
-        _, target = next(others, (0, None))
+        _, target = next(targets, (0, None))
         if target is None:
             raise FileError(
                 f"{second}: expected as many lines as {first}, it ends before line {number}"
             )
         if source.strip() and target.strip():
             yield Pair(source.strip(), target.strip())
-    if next(others, None) is not None:
+    if next(targets, None) is not None:
         raise FileError(f"{first}: expected as many lines as {second}, it has fewer")
 
 

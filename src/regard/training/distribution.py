@@ -1,6 +1,8 @@
 """Training in one process or in many: torchrun's ranks, DDP, and FSDP2.
 
-Everything here calls torch.distributed; without torchrun there is one rank and nothing to do.
+All calls of torch.distributed are here. Without torchrun there is one process, and the functions
+return at once. With DDP each process holds the whole model; with FSDP2 it holds a part of each
+weight.
 """
 
 import os
@@ -25,12 +27,8 @@ from torch.optim import Optimizer
 
 from regard.errors import RegardError
 
-_LOST_CONNECTION = (
-    "gloo",
-    "nccl",
-    "connection",
-    "timed out",
-)  # how a lost process shows in the others
+# Words in the error that the other processes get when one has ended.
+_LOST_CONNECTION = ("gloo", "nccl", "connection", "timed out")
 Sharing = Literal["ddp", "fsdp"]
 _GATHER_OPTIONS = StateDictOptions(full_state_dict=True, cpu_offload=True)
 _SCATTER_OPTIONS = StateDictOptions(full_state_dict=True, broadcast_from_rank0=True)
@@ -50,7 +48,7 @@ class World:
         return self.rank == 0
 
     def sum(self, *numbers: float) -> list[float]:
-        """The sums of numbers over all processes."""
+        """The sum of each number over all processes."""
         if self.size == 1:
             return list(numbers)
         tensor = torch.tensor(numbers, dtype=torch.float64)
@@ -65,7 +63,7 @@ class World:
 
     @contextmanager
     def report_lost_process(self, newest: Callable[[], int]) -> Iterator[None]:
-        """Turn the error of a lost connection into a message with the last saved step."""
+        """Turn the error of a lost connection into a RegardError that names the last saved step."""
         try:
             yield
         except RuntimeError as error:
@@ -77,25 +75,25 @@ class World:
             ) from error
 
     def barrier(self) -> None:
-        """Wait until all processes are here."""
+        """Wait until all processes have called this."""
         if self.size > 1:
             dist.barrier()
 
 
 @contextmanager
 def process_group(device: str | torch.device | None = None) -> Iterator[World]:
-    """Join the processes that torchrun started; without it there is this process alone."""
+    """Join the process group that torchrun started; without torchrun, this process is alone."""
     size, rank = int(os.environ.get("WORLD_SIZE", "1")), int(os.environ.get("RANK", "0"))
-    here = torch.device(device if device is not None else _best_device())
+    own_device = torch.device(device if device is not None else _default_device())
     if size == 1:
-        yield World(0, 1, here)
+        yield World(0, 1, own_device)
         return
-    if here.type == "cuda":
-        here = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
-        torch.cuda.set_device(here)
-    dist.init_process_group("nccl" if here.type == "cuda" else "gloo")
+    if own_device.type == "cuda":
+        own_device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+        torch.cuda.set_device(own_device)
+    dist.init_process_group("nccl" if own_device.type == "cuda" else "gloo")
     try:
-        yield World(rank, size, here)
+        yield World(rank, size, own_device)
     finally:
         dist.destroy_process_group()
 
@@ -107,7 +105,8 @@ def distribute_module(module: nn.Module, ranks: World, how: Sharing) -> nn.Modul
     if how == "ddp":
         return DistributedDataParallel(module)
     for part in module.modules():
-        if isinstance(part, nn.ModuleList):  # the layers: each is gathered when it runs
+        # Each layer is sharded by itself, so that only the running layer is whole in memory.
+        if isinstance(part, nn.ModuleList):
             for layer in part:
                 fully_shard(layer)
     fully_shard(module)
@@ -123,19 +122,19 @@ def defer_gradient_sync(module: nn.Module, *, last: bool) -> AbstractContextMana
 
 @contextmanager
 def gather_weights(module: nn.Module) -> Iterator[None]:
-    """Inside the block, every process holds all weights, for work outside of the forward pass."""
-    cut = [part for part in module.modules() if isinstance(part, FSDPModule)]
-    for part in cut:
+    """Inside the block every process holds all weights, for use outside of the forward pass."""
+    sharded = [part for part in module.modules() if isinstance(part, FSDPModule)]
+    for part in sharded:
         part.unshard()
     try:
         yield
     finally:
-        for part in cut:
+        for part in sharded:
             part.reshard()
 
 
 def gather_state(module: nn.Module, optimizer: Optimizer) -> tuple[dict[str, Any], dict[str, Any]]:
-    """All weights and the whole state of the optimiser, on the first process."""
+    """All weights and the whole state of the optimiser, collected in the first process."""
     return (
         get_model_state_dict(module, options=_GATHER_OPTIONS),
         get_optimizer_state_dict(module, optimizer, options=_GATHER_OPTIONS),
@@ -145,11 +144,12 @@ def gather_state(module: nn.Module, optimizer: Optimizer) -> tuple[dict[str, Any
 def scatter_state(
     module: nn.Module, optimizer: Optimizer, weights: dict[str, Any], state: dict[str, Any]
 ) -> None:
-    """Distribute weights and optimiser state, which the first process has read, to all."""
+    """Send weights and optimiser state, which the first process has read, to all processes."""
     options = _SCATTER_OPTIONS if dist.is_initialized() else StateDictOptions(full_state_dict=True)
     set_model_state_dict(module, weights, options=options)
     set_optimizer_state_dict(module, optimizer, state, options=options)
 
 
-def _best_device() -> str:
+def _default_device() -> str:
+    """The GPU if there is one, else the CPU."""
     return "cuda" if torch.cuda.is_available() else "cpu"

@@ -19,14 +19,15 @@ from regard.training.tasks.batch import mean_token_loss, one_epoch
 from regard.training.tasks.translation import translate_in_batches
 from regard.unicode import HAN_CHARACTER, KANA_CHARACTER
 
-EDGES = (5, 10, 15, 20, 30)  # of the source's length in words, where a range of lengths ends
+# The last lengths, in words, of the ranges of source lengths: 1 to 5, 6 to 10, ..., above 30.
+EDGES = (5, 10, 15, 20, 30)
 
-_TOKENS = 4096  # of a batch whose loss is taken
+_TOKENS = 4096  # in a batch when the loss is computed
 
 
 @dataclass(frozen=True)
 class LengthRange:
-    """The pairs whose source has from `first` to `last` words, and the chrF of these alone."""
+    """The chrF of the pairs whose source has `first` to `last` words; None is no limit."""
 
     first: int
     last: int | None
@@ -38,9 +39,9 @@ class LengthRange:
 class Evaluation:
     """The quality of translations, and the speed of translating.
 
-    `loss` is that of a target token of the references, in nats; `speed` is the number of target
-    tokens per second; `bleu_tokenizer` is sacrebleu's, and `signature` has all that BLEU
-    depends on.
+    `loss` is the mean loss of a token of the references in nats, and `speed` the number of target
+    tokens per second. `bleu_tokenizer` is the tokenizer of sacrebleu, and `signature` is
+    sacrebleu's record of all settings that BLEU depends on.
     """
 
     pairs: int
@@ -55,7 +56,7 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class Likelihood:
-    """The mean loss of a token in nats, and the perplexity, its exponential."""
+    """The mean loss of a token in nats, and the perplexity, which is exp(loss)."""
 
     texts: int
     loss: float
@@ -70,10 +71,10 @@ def evaluate(
     bleu_tokenizer: str | None = None,
     on_progress: Callable[[int], None] = lambda done: None,
 ) -> Evaluation:
-    """BLEU, chrF, the loss of a token and the speed of a translator on pairs.
+    """BLEU, chrF, the mean loss of a token, and the speed of a translation model on pairs.
 
-    Without a `beam` the number of beams is that of the model's generation settings. Without a
-    `bleu_tokenizer`, the one of sacrebleu that fits the references is chosen. `on_progress` is
+    `beam` None takes the number of beams from the model's generation settings. `bleu_tokenizer`
+    None chooses by the language of the references, see `bleu_tokenizer_for`. `on_progress` is
     called with the number of pairs that are translated so far.
     """
     if not pairs:
@@ -109,7 +110,7 @@ def evaluate_texts(model: Any, texts: Sequence[str], *, longest: int = 512) -> L
     batches = Batches(texts, task.encode, max(_TOKENS, longest + 1), longest=longest + 1)
     with torch.no_grad():
         loss = mean_token_loss(model.eval(), one_epoch(batches, task.collate))
-    return Likelihood(len(texts), loss, math.exp(min(loss, 80.0)))
+    return Likelihood(len(texts), loss, math.exp(min(loss, 80.0)))  # exp would overflow
 
 
 def bleu_tokenizer_for(references: Sequence[str]) -> str:
@@ -127,7 +128,7 @@ def word_count(text: str) -> int:
 
 
 def _token_loss(model: Any, pairs: Sequence[Pair]) -> float:
-    """The mean loss of a target token."""
+    """The mean loss of a target token of the pairs."""
     # Some models start with another token than their tokenizer's bos, Marian with padding.
     start = model.generation.decoder_start_token_id
     task = Translation(_recipe("translation"), model.tokenizer, start=start)

@@ -1,4 +1,4 @@
-"""The events of training, small values that are passed to callbacks."""
+"""The events of training that callbacks receive: Started, Stepped, Evaluated, Saved, Ended."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ Reason = Literal["done", "stopped early", "interrupted", "out of time"]
 
 @dataclass(frozen=True)
 class Started:
-    """Training begins, or resumes after `step` of `total` steps."""
+    """Training has begun, or has resumed after `step` of `total` steps."""
 
     model: nn.Module
     step: int
@@ -21,7 +21,7 @@ class Started:
 
 @dataclass(frozen=True)
 class Stepped:
-    """One step of the optimiser: the mean loss of a token, the learning rate, and so on."""
+    """One step of the optimiser was made: its mean loss per token, learning rate and duration."""
 
     step: int
     loss: float
@@ -36,7 +36,10 @@ class Stepped:
 
 @dataclass(frozen=True)
 class Evaluated:
-    """The metrics on held-out examples, and some of the model's outputs for them."""
+    """The model was evaluated: metrics on held-out examples, and some outputs.
+
+    `best` is True if no earlier evaluation was better.
+    """
 
     step: int
     metrics: Mapping[str, float]

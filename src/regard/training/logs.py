@@ -1,4 +1,4 @@
-"""Callbacks that log events: as lines of JSON, or for TensorBoard."""
+"""Callbacks that log the events of training: JsonLines and TensorBoard."""
 
 import json
 import time
@@ -11,7 +11,7 @@ from regard.training.events import Ended, Evaluated, Event, Saved, Started, Step
 
 
 class JsonLines:
-    """Appends every event to a file as one line of JSON, with the time; read it with any tool."""
+    """Appends every event to a file as one line of JSON, with the time in seconds since 1970."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -50,7 +50,7 @@ class TensorBoard:
 
 
 def record(event: Event) -> dict[str, Any]:
-    """The event as JSON types."""
+    """The event as a dictionary that JSON can store; the model is left out."""
     kind = type(event).__name__.lower()
     if isinstance(event, Started):
         return {"event": kind, "step": event.step, "total": event.total}

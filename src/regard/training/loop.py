@@ -1,4 +1,11 @@
-"""The training loop: steps of the optimiser, evaluations and checkpoints, reported as events."""
+"""The training loop: steps of the optimiser, evaluations and checkpoints, reported as events.
+
+`Loop` knows nothing about text. A task (see `Task`) gives it batches, turns them into tensors, and
+computes the loss and the metrics. The path of one step: `Batches` -> `_batch` (this process's part,
+as tensors on its device) -> the loss of each of `plan.accumulate` batches and its gradient ->
+clipping -> the optimiser -> the event `Stepped`. In between, `_evaluate` and `_save` run as often
+as the plan says.
+"""
 
 import math
 import time
@@ -48,24 +55,24 @@ from regard.training.schedules import schedule
 
 @runtime_checkable
 class Batch(Protocol):
-    """The tensors of a batch, made by a task; the loop only counts tokens and moves them."""
+    """The tensors of a batch as a task makes them; the loop only moves them and counts tokens."""
 
     @property
     def tokens(self) -> int:
-        """The number of tokens that its loss is summed over."""
+        """The number of tokens over which the loss is summed."""
 
     @property
     def padding(self) -> float:
-        """The share of its target side that is padding."""
+        """The share of the target side that is padding."""
 
     def to(self, device: torch.device) -> "Batch":
         """The same batch on a device."""
 
 
 class Metrics(NamedTuple):
-    """Metrics by name on held-out examples, the one that decides, and some examples with outputs.
+    """Metrics by name on held-out examples, and some of these examples with the model's outputs.
 
-    The deciding number says which checkpoint is the best: a larger one is better.
+    The checkpoint with the largest `deciding` number is the best.
     """
 
     values: Mapping[str, float]
@@ -75,36 +82,36 @@ class Metrics(NamedTuple):
 
 @runtime_checkable
 class Task(Protocol):
-    """What the loop needs of a task; the loop itself knows nothing about text."""
+    """The methods of a task that the loop calls."""
 
     def batches(self) -> Batches:
-        """The training examples, in batches without end."""
+        """The training examples as an endless stream of batches."""
 
     def collate(self, examples: list[Example]) -> Batch:
         """The tensors of some examples."""
 
     def loss(self, model: nn.Module, batch: Any) -> Tensor:
-        """The sum of the losses of the batch's tokens."""
+        """The sum of the losses of all tokens of the batch."""
 
     def evaluate(self, model: nn.Module) -> Metrics:
-        """How good the model is on held-out examples."""
+        """The metrics of the model on held-out examples."""
 
 
 @runtime_checkable
 class StatefulTask(Protocol):
-    """A task with a state that changes from step to step and belongs into checkpoints."""
+    """A task with a state that changes from step to step and is stored in checkpoints."""
 
     def state(self) -> Mapping[str, Any]:
         """The state as JSON types."""
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take over the state of a checkpoint."""
+        """Continue with the state of a checkpoint."""
 
 
 class _LossModule(nn.Module):
     """A module whose forward pass is the task's loss of a model.
 
-    DDP and FSDP2 wrap this module, because they exchange gradients of what `forward` computes.
+    DDP and FSDP2 have to wrap the module whose forward pass computes the loss.
     """
 
     def __init__(self, model: nn.Module, task: Task) -> None:
@@ -118,7 +125,7 @@ class _LossModule(nn.Module):
 
 @dataclass
 class _Progress:
-    """The progress of training: steps, the best metric, and evaluations since it was reached."""
+    """The progress of training: steps, the best metric, and `stale`, the evaluations since then."""
 
     step: int = 0
     best: float = -math.inf
@@ -153,7 +160,7 @@ class Loop:
         self._signals: list[int] = []  # Ctrl-C or SIGTERM, recorded by `deferred_interrupts`
 
     def run(self) -> Ended:
-        """Train until the plan is done or interrupted; the event says why it ended."""
+        """Train until the plan is done or interrupted; the returned event says why it ended."""
         self._resume()
         self._report(Started(self.model, self.progress.step, self.plan.steps))
         with (
@@ -166,8 +173,8 @@ class Loop:
 
     def _newest(self) -> int:
         """The step of the newest checkpoint, 0 if there is none."""
-        found = checkpoints(self.folder)
-        return load_checkpoint(found[-1]).step if found else 0
+        folders = checkpoints(self.folder)
+        return load_checkpoint(folders[-1]).step if folders else 0
 
     def _train(self) -> Reason:
         """Step until the last step, an interrupt, the time limit or early stopping."""
@@ -176,16 +183,17 @@ class Loop:
         while self.progress.step < self.plan.steps:
             self._step(stream)
             step = self.progress.step
-            due = step % self.plan.evaluate_every == 0 or step == self.plan.steps
-            if due:
+            evaluates = step % self.plan.evaluate_every == 0 or step == self.plan.steps
+            if evaluates:
                 self._evaluate()
-            late = time.monotonic() - begin > 60 * self.plan.minutes
-            stop = self.ranks.any(bool(self._signals) or late)
-            if due or stop or step % self.plan.save_every == 0:
+            out_of_time = time.monotonic() - begin > 60 * self.plan.minutes
+            # All processes have to stop at the same step, or the others would wait forever.
+            stop = self.ranks.any(bool(self._signals) or out_of_time)
+            if evaluates or stop or step % self.plan.save_every == 0:
                 self._save()
             if stop:
                 return "interrupted" if self._signals else "out of time"
-            if due and self.plan.patience and self.progress.stale >= self.plan.patience:
+            if evaluates and self.plan.patience and self.progress.stale >= self.plan.patience:
                 return "stopped early"
         return "done"
 
@@ -228,9 +236,9 @@ class Loop:
 
     def _batch(self, examples: list[Example]) -> Batch:
         """This process's part of a batch, on its device."""
-        mine = process_share(examples, self.ranks.rank, self.ranks.size)
-        # With fewer examples than processes, some run an example twice: all must take part.
-        batch = self.task.collate(mine or examples[:1])
+        own_part = process_share(examples, self.ranks.rank, self.ranks.size)
+        # With fewer examples than processes, an example is used twice: all must exchange gradients.
+        batch = self.task.collate(own_part or examples[:1])
         return batch.to(self.ranks.device)
 
     def _precision(self) -> Any:
@@ -239,7 +247,7 @@ class Loop:
         return torch.autocast(self.ranks.device.type, torch.bfloat16, enabled=enabled)
 
     def _check_loss(self, loss: float, step: int) -> float:
-        """The loss, or a NotFiniteError."""
+        """The loss itself; a NotFiniteError if it is infinite or not a number."""
         if not math.isfinite(loss):
             raise NotFiniteError(
                 f"the loss of step {step} is {loss}; the last checkpoint is as it was: go on from "
@@ -248,7 +256,7 @@ class Loop:
         return loss
 
     def _evaluate(self) -> None:
-        """Compute the metrics on held-out examples, and note whether they are the best."""
+        """Compute the metrics on held-out examples, and record whether they are the best."""
         self.loss_module.eval()
         with torch.no_grad(), gather_weights(self.loss_module):
             metrics = self.task.evaluate(self.model)
@@ -265,6 +273,7 @@ class Loop:
         if self.ranks.is_first:
             tensors, plain = flatten_optimizer_state(optimizer)
             place = {"epoch": self.data.place.epoch, "batch": self.data.place.batch}
+            # The keys are part of the checkpoint format.
             state = {
                 "standing": vars(self.progress),
                 "place": place,
@@ -282,17 +291,17 @@ class Loop:
 
     def _resume(self) -> None:
         """Continue from the newest checkpoint, if there is one."""
-        found = checkpoints(self.folder)
-        if not found:
+        folders = checkpoints(self.folder)
+        if not folders:
             return
-        checkpoint = load_checkpoint(found[-1])
+        checkpoint = load_checkpoint(folders[-1])
         if checkpoint.step > self.plan.steps:
             raise InputError(
                 f"the folder {str(self.folder)!r} holds {checkpoint.step} steps, more than the "
                 f"{self.plan.steps} of the recipe; raise its steps or name another folder"
             )
         state = checkpoint.state
-        weights = {f"model.{name}": each for name, each in checkpoint.model.items()}
+        weights = {f"model.{name}": tensor for name, tensor in checkpoint.model.items()}
         optimizer = restore_optimizer_state(checkpoint.optimizer, state["optimizer"])
         scatter_state(self.loss_module, self.optimizer, weights, optimizer)
         self.progress = _Progress(**state["standing"])
@@ -311,19 +320,22 @@ class Loop:
 def _model_weights(weights: Mapping[str, Tensor]) -> Tensors:
     """The weights by their names in the model itself; a shared tensor is stored once."""
     seen: set[tuple[int, int]] = set()
-    kept: Tensors = {}
-    for name, each in weights.items():
-        place = (each.data_ptr(), each.numel())
-        if place not in seen or each.numel() == 0:
-            kept[name.removeprefix("module.").removeprefix("model.")] = each
-        seen.add(place)
-    return kept
+    stored: Tensors = {}
+    for name, tensor in weights.items():
+        memory = (tensor.data_ptr(), tensor.numel())
+        if memory not in seen or tensor.numel() == 0:
+            # "module." is the prefix of DDP, "model." that of `_LossModule`.
+            stored[name.removeprefix("module.").removeprefix("model.")] = tensor
+        seen.add(memory)
+    return stored
 
 
 def _parameter_groups(module: nn.Module, decay: float) -> list[dict[str, Any]]:
     """Parameter groups of the optimiser: weight decay for matrices, none for biases and norms."""
-    learned = [each for each in module.parameters() if each.requires_grad]
+    trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
+    matrices = [parameter for parameter in trained if parameter.dim() > 1]
+    vectors = [parameter for parameter in trained if parameter.dim() <= 1]
     return [
-        {"params": [each for each in learned if each.dim() > 1], "weight_decay": decay},
-        {"params": [each for each in learned if each.dim() <= 1], "weight_decay": 0.0},
+        {"params": matrices, "weight_decay": decay},
+        {"params": vectors, "weight_decay": 0.0},
     ]

@@ -1,4 +1,4 @@
-"""Training losses: cross-entropy with label smoothing, computed in pieces, and REINFORCE."""
+"""Training losses: cross-entropy with label smoothing, also piece by piece, and REINFORCE."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -9,8 +9,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-IGNORED = -100
-PIECE = 1 << 20  # logits that are held at a time
+IGNORED = -100  # the label of tokens that are not counted, as in torch
+PIECE = 1 << 20  # number of logits that are in memory at a time
 
 
 def cross_entropy(
@@ -36,10 +36,10 @@ def projected_cross_entropy(
     labels: Int[Tensor, "*batch"],
     smoothing: float = 0.0,
 ) -> Float[Tensor, ""]:
-    """`cross_entropy` of `hidden @ weight.T + bias`, of which only a piece is held at a time.
+    """The `cross_entropy` of the logits `hidden @ weight.T + bias`, computed piece by piece.
 
-    The gradients are computed in the same pass, piece by piece, so that no (token x vocab) tensor
-    is kept for the backward pass, or made twice. Tokens that are not counted cost nothing.
+    The gradients are computed in the same pass, so that no (token x vocab) tensor is kept for the
+    backward pass or computed twice. Tokens with the label -100 are not computed at all.
     """
     counted = labels.flatten() != IGNORED
     kept = hidden.flatten(0, -2)[counted]
@@ -51,15 +51,15 @@ def projected_cross_entropy(
 
 @dataclass
 class Baseline:
-    """The moving mean of a reward, so that REINFORCE learns from what is better than usual.
+    """The moving mean of the reward, which REINFORCE subtracts to reduce its variance.
 
-    b <- 0.9 b + 0.1 r (Xu et al. 2015, section 4.1); None before the first reward.
+    b <- 0.9 b + 0.1 r (Xu et al. 2015, section 4.1). The value is None before the first reward.
     """
 
     value: float | None = None
 
     def update(self, reward: float) -> float:
-        """The mean before this reward, which is then included in it."""
+        """Include a reward in the mean, and return the mean before it."""
         before = reward if self.value is None else self.value
         self.value = 0.9 * before + 0.1 * reward
         return before
@@ -72,24 +72,25 @@ def reinforce_loss(
     baseline: Baseline,
     smoothing: float = 0.0,
 ) -> Float[Tensor, ""]:
-    """`cross_entropy`, whose gradient also teaches hard attention by REINFORCE (Williams 1992).
+    """The `cross_entropy`, whose gradient also trains hard attention by REINFORCE (Williams 1992).
 
-    The reward of a choice is log p of the token that it was made for, less the baseline (Xu et al.
-    2015, eq. 12, a reward for each token instead of one for the sentence: less noise). The value
-    is the cross-entropy alone, comparable with that of other models.
+    The reward of a choice is log p of the token that it was made for, minus the baseline. Xu et al.
+    2015 (eq. 12) have one reward for the whole sentence; one for each token has less variance. The
+    value of the loss is the cross-entropy alone, so that it can be compared with other models.
     """
     counted = labels != IGNORED
     with torch.no_grad():
         log_p = logits.float().log_softmax(dim=-1)
         reward = log_p.gather(-1, labels.clamp_min(0)[..., None])[..., 0].masked_fill(~counted, 0)
         mean = float(reward.sum() / counted.sum().clamp_min(1))
-        better = (reward - baseline.update(mean)).masked_fill(~counted, 0)
-    taught = -(better * log_probability).sum()
-    return cross_entropy(logits, labels, smoothing) + taught - taught.detach()
+        advantage = (reward - baseline.update(mean)).masked_fill(~counted, 0)
+    policy_loss = -(advantage * log_probability).sum()
+    # The difference is 0 in value and has the gradient of the policy loss.
+    return cross_entropy(logits, labels, smoothing) + policy_loss - policy_loss.detach()
 
 
 class _PiecewiseCrossEntropy(torch.autograd.Function):
-    """Computes loss and gradients together, for a few rows of logits at a time."""
+    """Computes the loss and its gradients together in the forward pass, some rows at a time."""
 
     @staticmethod
     def forward(

@@ -1,4 +1,4 @@
-"""The recipe of a training run: every key of its TOML file, documented."""
+"""Recipe and its sections Data, Vocabulary and Plan: every key of a recipe's TOML file."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -14,11 +14,7 @@ __all__ = ["Data", "Plan", "Recipe", "Vocabulary"]
 
 @dataclass(frozen=True)
 class Data(Config):
-    """The section [data]: training files and held-out files.
-
-    File names are relative to the recipe. `stripped` is the share of pairs that are also trained on
-    without the punctuation at their ends, so that "I love you" is translated without a full stop.
-    """
+    """The section [data]: training files and held-out files, named relative to the recipe."""
 
     train: tuple = ()  # type: ignore[type-arg]
     """Files of pairs (.tsv or .jsonl) or of texts; ["a.en", "a.zh"] are two parallel files."""
@@ -29,7 +25,10 @@ class Data(Config):
     language: Literal["zh", "13a", "char", "ja-mecab", "none"] = "13a"
     """How sacrebleu splits the target into words."""
     stripped: float = 0.0
-    """The share of pairs that are repeated without punctuation at the end."""
+    """The share of pairs that are also trained on without the punctuation at their ends.
+
+    With them, the translation of "I love you" has no full stop either.
+    """
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,7 @@ class Vocabulary(Config):
     """The size of the source vocabulary, or of the one that both share."""
     target_kind: Literal["bpe", "byte-bpe", "unigram", "word", "character"] | None = None
     target_size: int | None = None
-    """If given, source and target have a vocabulary each."""
+    """If set, source and target have separate vocabularies, and this is the target's size."""
     punctuation: bool = True
     """Whether a punctuation mark is a token of its own."""
     chinese: Literal["character", "subword"] = "character"
@@ -63,12 +62,12 @@ class Plan(Config):
     tokens: int = 4096
     """Tokens of a batch, padding included, for all processes together."""
     accumulate: int = 1
-    """Batches whose gradients are added up for one step."""
+    """The number of batches whose gradients are added up for one step."""
     rate: float = 1e-3
     """The highest learning rate."""
     schedule: Literal["inverse-square-root", "cosine", "constant"] = "inverse-square-root"
     warmup: int = 1000
-    """Steps until the rate is highest."""
+    """The number of steps in which the rate rises to its highest value."""
     weight_decay: float = 0.01
     betas: tuple = (0.9, 0.98)  # type: ignore[type-arg]
     clip: float = 1.0
@@ -76,10 +75,10 @@ class Plan(Config):
     smoothing: float = 0.1
     """Label smoothing."""
     hard: Literal["reinforce", "straight-through"] | None = None
-    """How hard attention learns: REINFORCE with a moving baseline, or a soft gradient."""
+    """How hard attention is trained: REINFORCE with a moving baseline, or a soft gradient."""
     precision: Literal["float32", "bfloat16"] = "float32"
     compile: bool = False
-    """Whether the model goes through torch.compile."""
+    """Whether the model is compiled by torch.compile."""
     sharing: Literal["ddp", "fsdp"] = "ddp"
     """Under torchrun: every process holds the whole model (ddp) or a part of it (fsdp)."""
     minutes: float = 1e9
@@ -87,7 +86,7 @@ class Plan(Config):
     evaluate_every: int = 1000
     save_every: int = 1000
     keep: int = 5
-    """Newest checkpoints that are kept, beside the best."""
+    """The number of newest checkpoints that are kept, in addition to the best one."""
     average: int = 1
     """The finished model is the mean of this many newest checkpoints; 0 takes the best one."""
     stored: Literal["float32", "float16"] = "float32"

@@ -9,36 +9,36 @@ Schedule = Callable[[int], float]
 
 
 def inverse_square_root(warmup: int, total: int) -> Schedule:
-    """Rises to 1 over the warm-up, then falls with 1/sqrt(step) (Vaswani et al. 2017, eq. 3)."""
+    """A linear rise to 1 over the warm-up, then 1/sqrt(step) (Vaswani et al. 2017, eq. 3)."""
 
-    def share(step: int) -> float:
+    def fraction(step: int) -> float:
         return min(step / warmup, math.sqrt(warmup / step)) if warmup else 1 / math.sqrt(step)
 
-    return share
+    return fraction
 
 
 def cosine(warmup: int, total: int) -> Schedule:
-    """Rises to 1 over the warm-up, then half a cosine down to 0 at the last step.
+    """A linear rise to 1 over the warm-up, then half a cosine down to 0 at the last step.
 
-    The decay of Loshchilov and Hutter (2017, eq. 5), without restarts.
+    The decay is that of Loshchilov and Hutter (2017, eq. 5) without restarts.
     """
 
-    def share(step: int) -> float:
+    def fraction(step: int) -> float:
         if step <= warmup:
             return step / warmup
-        done = (step - warmup) / max(1, total - warmup)
-        return 0.5 * (1 + math.cos(math.pi * min(1.0, done)))
+        progress = (step - warmup) / max(1, total - warmup)
+        return 0.5 * (1 + math.cos(math.pi * min(1.0, progress)))
 
-    return share
+    return fraction
 
 
 def constant(warmup: int, total: int) -> Schedule:
-    """Rises to 1 over the warm-up and stays."""
+    """A linear rise to 1 over the warm-up, then always 1."""
 
-    def share(step: int) -> float:
+    def fraction(step: int) -> float:
         return min(1.0, step / warmup) if warmup else 1.0
 
-    return share
+    return fraction
 
 
 SCHEDULES = {
