@@ -36,16 +36,16 @@ def merge_pieces(
             f"expected weights of {len(rows)} rows and {len(columns)} columns, a word for each, "
             f"got {tuple(weights.shape)}"
         )
-    above, across = (_membership(words, weights) for words in (rows, columns))
-    pieces = above.sum(dim=0).clamp_min(1)
-    return above.T @ weights @ across / pieces[:, None]
+    target_members, source_members = (_membership(words, weights) for words in (rows, columns))
+    pieces_per_word = target_members.sum(dim=0).clamp_min(1)
+    return target_members.T @ weights @ source_members / pieces_per_word[:, None]
 
 
 def argmax_links(weights: Weights) -> Links:
     """Links each target word to the source word with its largest weight; a zero row has no link."""
     best = weights.argmax(dim=1).tolist()
-    seen = (weights.amax(dim=1) > 0).tolist()
-    return frozenset((source, row) for row, source in enumerate(best) if seen[row])
+    attends = (weights.amax(dim=1) > 0).tolist()
+    return frozenset((source, row) for row, source in enumerate(best) if attends[row])
 
 
 def threshold_links(weights: Weights, threshold: float) -> Links:
@@ -156,4 +156,5 @@ def _membership(words: Sequence[int | None], like: Tensor) -> Float[Tensor, "pie
 
 
 def _swap_sides(links: Links) -> Links:
+    """The links with source and target exchanged."""
     return frozenset((second, first) for first, second in links)

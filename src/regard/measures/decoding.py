@@ -89,31 +89,34 @@ def monotonicity(trace: Trace, site: str, head: int | None = None) -> float:
     >>> round(monotonicity(trace, "weights"), 3)
     0.333
     """
-    place = expected_positions(trace, site, head)
-    place = place[~place.isnan()]
-    steps = len(place)
+    positions = expected_positions(trace, site, head)
+    positions = positions[~positions.isnan()]
+    steps = len(positions)
     if steps < 2:
         return float("nan")
-    order = sum(int((place[step + 1 :] - place[step]).sign().sum()) for step in range(steps - 1))
+    # pairs of steps in order minus pairs in disorder, one step against all later ones at a time
+    order = sum(
+        int((positions[step + 1 :] - positions[step]).sign().sum()) for step in range(steps - 1)
+    )
     return order / (steps * (steps - 1) / 2)
 
 
 def expected_positions(trace: Trace, site: str, head: int | None = None) -> Float[Tensor, " query"]:
     """The expected source position of each step; NaN for a step that attends to nothing."""
-    found = []
+    strips = []
     for weights in _row_strips(trace, site, head):
-        place = torch.arange(weights.shape[1], dtype=torch.float64)
-        found.append((weights * place).sum(dim=1) / weights.sum(dim=1))
-    return torch.cat(found)
+        positions = torch.arange(weights.shape[1], dtype=torch.float64)
+        strips.append((weights * positions).sum(dim=1) / weights.sum(dim=1))
+    return torch.cat(strips)
 
 
 def argmax_sources(trace: Trace, site: str, head: int | None = None) -> Int[Tensor, " query"]:
     """The source token with the largest weight of each step, -1 for a step that attends nowhere."""
-    found = []
+    strips = []
     for weights in _row_strips(trace, site, head):
         largest, key = weights.max(dim=1)
-        found.append(key.masked_fill(~(largest > 0), -1))
-    return torch.cat(found)
+        strips.append(key.masked_fill(~(largest > 0), -1))
+    return torch.cat(strips)
 
 
 def merge_words(trace: Trace, site: str) -> Trace:
@@ -133,25 +136,26 @@ def merge_words(trace: Trace, site: str) -> Trace:
     (Tokens('unseen'), 0.75)
     """
     attention_map = _cross_map(trace, site)
-    above = trace.tokens(
+    target_pieces = trace.tokens(
         attention_map.rows if attention_map.produced is None else attention_map.produced
     )
-    across = trace.tokens(attention_map.columns)
-    rows, columns = _word_numbers(above), _word_numbers(across)
+    source_pieces = trace.tokens(attention_map.columns)
+    rows, columns = _word_numbers(target_pieces), _word_numbers(source_pieces)
     weights = torch.stack([merge_pieces(head, rows, columns) for head in attention_map.weights()])
     streams = {
-        attention_map.rows.stream: _word_tokens(above, rows),
-        attention_map.columns.stream: _word_tokens(across, columns),
+        attention_map.rows.stream: _word_tokens(target_pieces, rows),
+        attention_map.columns.stream: _word_tokens(source_pieces, columns),
     }
-    targets, originals = (
+    target_words, source_words = (
         Axis(axis.stream, tuple(range(len(streams[axis.stream]))))
         for axis in (attention_map.rows, attention_map.columns)
     )
-    found = AttentionMap(site, "cross", targets, originals, DenseWeights(weights))
-    return Trace(streams, (replace(found, head_indices=attention_map.head_indices),))
+    merged = AttentionMap(site, "cross", target_words, source_words, DenseWeights(weights))
+    return Trace(streams, (replace(merged, head_indices=attention_map.head_indices),))
 
 
 def _cross_map(trace: Trace, site: str) -> AttentionMap:
+    """The map of a site; an `InputError` if it is not cross-attention."""
     attention_map = trace[site]
     if attention_map.kind != "cross":
         known = [one.site for one in trace.of("cross")]
@@ -163,6 +167,7 @@ def _cross_map(trace: Trace, site: str) -> AttentionMap:
 
 
 def _check_head(attention_map: AttentionMap, head: int) -> int:
+    """The head, if the map has it; an `InputError` otherwise."""
     if not 0 <= head < attention_map.heads:
         raise InputError(
             f"no head {head} at {attention_map.site!r}; it has heads 0 to {attention_map.heads - 1}"
@@ -175,6 +180,7 @@ def _row_strips(trace: Trace, site: str, head: int | None) -> Iterator[Float[Ten
     attention_map = _cross_map(trace, site)
     if head is not None:
         attention_map = attention_map.select([_check_head(attention_map, head)])
+    # callers concatenate the strips, which needs at least one: a map without rows gives this alone
     yield torch.zeros(0, len(attention_map.columns), dtype=torch.float64)
     for _, weights in attention_map.row_strips():
         yield weights.cpu().double().mean(dim=0)
@@ -183,13 +189,14 @@ def _row_strips(trace: Trace, site: str, head: int | None) -> Iterator[Float[Ten
 def _word_numbers(tokens: Tokens) -> list[int | None]:
     """The word of each piece, counted from 0; None for a special token."""
     special = tokens.special or (False,) * len(tokens)
-    words = tokens.words or range(len(tokens))
+    words = tokens.words or range(len(tokens))  # without word numbers, each token is a word
     kept = [None if marked else word for word, marked in zip(words, special, strict=True)]
     order = {word: n for n, word in enumerate(dict.fromkeys(w for w in kept if w is not None))}
     return [None if word is None else order[word] for word in kept]
 
 
 def _word_tokens(tokens: Tokens, numbers: Sequence[int | None]) -> Tokens:
+    """The words as tokens: the texts of their pieces joined, without the tokenizer's marks."""
     texts = [""] * (max((n for n in numbers if n is not None), default=-1) + 1)
     for text, number in zip(tokens.texts, numbers, strict=True):
         if number is not None:

@@ -103,9 +103,9 @@ def kendall(one: Importance, other: Importance) -> float:
     0.333
     """
     _check_pair(one, other)
-    signs = [_pair_signs(each) for each in (one, other)]
-    agreeing = (signs[0] * signs[1]).sum()
-    untied = (signs[0].abs().sum() * signs[1].abs().sum()).sqrt()
+    first, second = _pair_signs(one), _pair_signs(other)
+    agreeing = (first * second).sum()
+    untied = (first.abs().sum() * second.abs().sum()).sqrt()
     return float(agreeing / untied)
 
 
@@ -119,7 +119,7 @@ def spearman(one: Importance, other: Importance) -> float:
     """
     _check_pair(one, other)
     # the sum of signs is twice a mean rank, up to a constant
-    first, second = (_pair_signs(each).sum(dim=1) for each in (one, other))
+    first, second = _pair_signs(one).sum(dim=1), _pair_signs(other).sum(dim=1)
     return float((first @ second) / ((first @ first) * (second @ second)).sqrt())
 
 
@@ -130,6 +130,7 @@ def _pair_signs(importance: Importance) -> Float[Tensor, "token token"]:
 
 
 def _check_pair(one: Importance, other: Importance) -> None:
+    """Refuse two rankings that do not have one number each for the same tokens."""
     if one.shape != other.shape or one.dim() != 1:
         raise ShapeError(
             "expected two scores of each token to compare, got "

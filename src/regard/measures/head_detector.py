@@ -43,25 +43,26 @@ def pattern_share(
     rows, columns = (
         torch.tensor(axis.positions) for axis in (attention_map.rows, attention_map.columns)
     )
-    found = torch.zeros(attention_map.heads, dtype=torch.float64)
-    whole = torch.zeros_like(found)
+    on_pattern = torch.zeros(attention_map.heads, dtype=torch.float64)
+    total = torch.zeros_like(on_pattern)
     for run, weights in attention_map.row_strips():
         own = rows[run.start : run.stop]
-        left = torch.ones(len(own), len(columns), dtype=torch.bool)
-        left[:, :1] &= not without_first
-        left &= (columns != own[:, None]) | (not without_self)
-        mass = weights.cpu().double() * left
-        found += (mass * _pattern(role, numbers, own, columns)).sum(dim=(1, 2))
-        whole += mass.sum(dim=(1, 2))
-    return found / whole
+        counted = torch.ones(len(own), len(columns), dtype=torch.bool)
+        counted[:, :1] &= not without_first
+        counted &= (columns != own[:, None]) | (not without_self)
+        mass = weights.cpu().double() * counted
+        on_pattern += (mass * _keys_of_role(role, numbers, own, columns)).sum(dim=(1, 2))
+        total += mass.sum(dim=(1, 2))
+    return on_pattern / total
 
 
-def _pattern(
+def _keys_of_role(
     role: str,
     numbers: Int[Tensor, " token"],
     rows: Int[Tensor, " query"],
     columns: Int[Tensor, " key"],
 ) -> Bool[Tensor, "query key"]:
+    """True for the keys that a head of this role attends to; `numbers` identify equal tokens."""
     if role == "previous":
         return columns == rows[:, None] - 1
     return repeat_patterns(numbers, rows, columns)[ROLES.index(role) - 1]

@@ -20,9 +20,8 @@ from regard.errors import InputError
 from regard.measures.heads import Heads
 from regard.types import AttentionMap, SummaryOnly, Trace
 
-MOST_WEIGHTS = (
-    1 << 24
-)  # weights of a map up to which all rows are compared, not the cells of its atlas
+# Maps of up to this many weights are compared row by row, larger ones by the cells of their atlas.
+MOST_WEIGHTS = 1 << 24
 WEIGHTS_AT_ONCE = 1 << 15  # weights of each head that are compared at once
 
 Table = Float[Tensor, "head head"]
@@ -86,8 +85,8 @@ def redundancy(trace: Trace, site: str) -> Heads:
     table = distances(trace, site)
     if len(table) < 2:
         return torch.full((len(table),), torch.nan, dtype=torch.float64)
-    alone = torch.eye(len(table), dtype=torch.bool)
-    return 1 - table.masked_fill(alone, torch.inf).amin(dim=1)
+    itself = torch.eye(len(table), dtype=torch.bool)
+    return 1 - table.masked_fill(itself, torch.inf).amin(dim=1)
 
 
 def drift(trace: Trace) -> tuple[Drift, ...]:
@@ -100,7 +99,7 @@ def drift(trace: Trace) -> tuple[Drift, ...]:
     >>> from regard.measures.head_distances import drift
     >>> from regard.types import Trace
     >>> layers = torch.stack([torch.eye(3), torch.eye(3), torch.eye(3).roll(1, 0)])[:, None]
-    >>> [each.distance for each in drift(Trace.from_weights(layers, ["我", "爱", "你"]))]
+    >>> [step.distance for step in drift(Trace.from_weights(layers, ["我", "爱", "你"]))]
     [0.0, 1.0]
     """
     groups: dict[object, list[AttentionMap]] = {}
@@ -109,21 +108,23 @@ def drift(trace: Trace) -> tuple[Drift, ...]:
             (attention_map.kind, attention_map.rows, attention_map.columns), []
         ).append(attention_map)
     order = [attention_map.site for attention_map in trace]
-    found = [
+    drifts = [
         Drift(one.site, other.site, _distance_of_means(one, other))
         for group in groups.values()
         for one, other in pairwise(group)
     ]
-    return tuple(sorted(found, key=lambda attention_map: order.index(attention_map.after)))
+    return tuple(sorted(drifts, key=lambda step: order.index(step.after)))
 
 
 def _fits_row_comparison(attention_map: AttentionMap) -> bool:
+    """True if the weights were kept, and are few or have no atlas to be compared by instead."""
     heads, rows, columns = attention_map.shape
     fits = heads * rows * columns <= MOST_WEIGHTS or attention_map.atlas is None
     return fits and not isinstance(attention_map.source, SummaryOnly)
 
 
 def _distance_of_means(one: AttentionMap, other: AttentionMap) -> float:
+    """The distance between the head means of two maps, by rows or else by cells of the atlas."""
     both = (one, other)
     if all(map(_fits_row_comparison, both)):
         pairs = zip(*(_row_strips(attention_map) for attention_map in both), strict=True)
@@ -151,11 +152,12 @@ def _atlas_rows(attention_map: AttentionMap) -> Rows:
             "cannot be compared; watch again with keep='windows' or keep='dense', or with an atlas"
         )
     columns = len(attention_map.columns)
-    wide = [
+    # a cell holds the mean weight of its columns; the last column of cells may be narrower
+    widths = [
         min(attention_map.atlas.columns, columns - n)
         for n in range(0, columns, attention_map.atlas.columns)
     ]
-    mass = attention_map.atlas.mean.cpu().double() * torch.tensor(wide)
+    mass = attention_map.atlas.mean.cpu().double() * torch.tensor(widths)
     sink = (
         attention_map.row_statistics.on_sink.cpu().double().split(attention_map.atlas.rows, dim=1)
     )
@@ -168,11 +170,11 @@ def _distance_table(strips: Iterable[Rows]) -> Table:
     total = count = torch.zeros((), dtype=torch.float64)
     for rows in strips:
         sums = rows.sum(dim=2, keepdim=True)
-        live = sums[..., 0] != 0
+        attends = sums[..., 0] != 0
         shares = rows / sums.masked_fill(sums == 0, 1)
-        both = live[:, None] & live[None]
-        total = total + _row_distances(shares).where(both, 0.0).sum(dim=2)
-        count = count + both.sum(dim=2)
+        both_attend = attends[:, None] & attends[None]
+        total = total + _row_distances(shares).where(both_attend, 0.0).sum(dim=2)
+        count = count + both_attend.sum(dim=2)
     return total / count
 
 
@@ -180,12 +182,13 @@ def _row_distances(shares: Rows) -> Float[Tensor, "head head query"]:
     """The distance between the rows of each two maps."""
     heads, rows, _ = shares.shape
     own = _entropy_in_bits(shares)
-    found = shares.new_zeros(heads, heads, rows)
+    table = shares.new_zeros(heads, heads, rows)
     for head in range(heads - 1):
         middle = _entropy_in_bits((shares[head] + shares[head + 1 :]).mul_(0.5))
-        gained = (middle - (own[head] + own[head + 1 :]) / 2).clamp_min(0).sqrt()
-        found[head, head + 1 :] = found[head + 1 :, head] = gained
-    return found
+        # rounding can make the divergence of equal rows slightly negative
+        distance = (middle - (own[head] + own[head + 1 :]) / 2).clamp_min(0).sqrt()
+        table[head, head + 1 :] = table[head + 1 :, head] = distance
+    return table
 
 
 def _entropy_in_bits(shares: Float[Tensor, "head query key"]) -> Float[Tensor, "head query"]:

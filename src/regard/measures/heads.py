@@ -75,10 +75,10 @@ def head_numbers(trace: Trace, site: str) -> HeadNumbers:
     >>> from regard.measures.heads import head_numbers
     >>> from regard.types import Trace
     >>> trace = Trace.from_weights(torch.eye(3), ["我", "爱", "。"])
-    >>> found = head_numbers(trace, "weights")
-    >>> found.on_self.item(), found.effective_keys.item(), round(found.on_punctuation.item(), 2)
+    >>> heads = head_numbers(trace, "weights")
+    >>> heads.on_self.item(), heads.effective_keys.item(), round(heads.on_punctuation.item(), 2)
     (1.0, 1.0, 0.33)
-    >>> found
+    >>> heads
     <HeadNumbers of 1 heads over 3 rows: 1 to 1 effective keys>
     """
     attention_map = trace[site]
@@ -108,8 +108,8 @@ def row_numbers(attention_map: AttentionMap) -> dict[str, HeadRows]:
 
 def attending_rows(attention_map: AttentionMap) -> Bool[Tensor, "head query"]:
     """True for the rows that attend to anything: to a key or to a sink."""
-    found = attention_map.row_statistics
-    return ((found.largest != 0) | (found.on_sink != 0)).cpu()
+    statistics = attention_map.row_statistics
+    return ((statistics.largest != 0) | (statistics.on_sink != 0)).cpu()
 
 
 def mean_over_rows(rows: HeadRows, which: Bool[Tensor, "head query"]) -> Heads:
@@ -125,9 +125,9 @@ def has_every_column(trace: Trace, attention_map: AttentionMap) -> bool:
     if len(columns) == len(trace.streams[attention_map.columns.stream]):
         return True
     # while decoding, the token that was generated last is in the stream but has no column yet
-    place = torch.arange(len(attention_map.rows)) + attention_map.offset
+    position = torch.arange(len(attention_map.rows)) + attention_map.offset
     return attention_map.kind != "cross" and bool(
-        (attention_map.visible_counts <= place + 1).all() and (place < len(columns)).all()
+        (attention_map.visible_counts <= position + 1).all() and (position < len(columns)).all()
     )
 
 
@@ -155,14 +155,14 @@ def distance_profile(trace: Trace, site: str, reach: int = 8) -> Float[Tensor, "
     total = torch.zeros(attention_map.heads, 2 * reach + 1, dtype=torch.float64)
     count = torch.zeros_like(total)
     live = attending_rows(attention_map)
-    tall = max(reach, _BAND_ROWS)
-    for start in range(0, len(attention_map.rows), tall):
-        run = range(start, min(len(attention_map.rows), start + tall))
+    height = max(reach, _BAND_ROWS)
+    for start in range(0, len(attention_map.rows), height):
+        run = range(start, min(len(attention_map.rows), start + height))
         for head in range(attention_map.heads):
-            mass, there = _diagonals(attention_map, head, run, reach)
-            own = there & live[head, run.start : run.stop, None]
-            total[head] += mass.where(own, 0.0).sum(dim=0)
-            count[head] += own.sum(dim=0)
+            mass, has_key = _diagonals(attention_map, head, run, reach)
+            counted = has_key & live[head, run.start : run.stop, None]
+            total[head] += mass.where(counted, 0.0).sum(dim=0)
+            count[head] += counted.sum(dim=0)
     return total / count
 
 
@@ -173,18 +173,20 @@ def _diagonals(
     attention_map: AttentionMap, head: int, run: range, reach: int
 ) -> tuple[Float[Tensor, "query offset"], Bool[Tensor, "query offset"]]:
     """The weights of some rows at each offset, and whether there is a key at that offset."""
-    place = torch.arange(run.start, run.stop) + attention_map.offset
-    key = place[:, None] + torch.arange(-reach, reach + 1)
-    there = (key >= 0) & (key < len(attention_map.columns))
+    position = torch.arange(run.start, run.stop) + attention_map.offset
+    key = position[:, None] + torch.arange(-reach, reach + 1)
+    has_key = (key >= 0) & (key < len(attention_map.columns))
     first = min(max(0, int(key[0, 0])), len(attention_map.columns))
     stop = max(first, min(len(attention_map.columns), int(key[-1, -1]) + 1))
     band = attention_map.window(head, run, range(first, stop)).mean.cpu().double()
     if first == stop:
-        return key.new_zeros(key.shape, dtype=torch.float64), there
-    return band.gather(1, (key - first).clamp(0, stop - first - 1)), there
+        return key.new_zeros(key.shape, dtype=torch.float64), has_key
+    # offsets without a key read some other weight of the band; `has_key` leaves it out
+    return band.gather(1, (key - first).clamp(0, stop - first - 1)), has_key
 
 
 def _evenness(trace: Trace, attention_map: AttentionMap) -> Heads:
+    """Mean entropy / log(visible keys) of the rows with several; NaN if columns were cut off."""
     if not has_every_column(trace, attention_map):
         return torch.full((attention_map.heads,), torch.nan, dtype=torch.float64)
     entropy, sink = (
@@ -202,9 +204,10 @@ def _mass_by_kind(trace: Trace, attention_map: AttentionMap) -> dict[str, Heads]
     if isinstance(attention_map.source, SummaryOnly):
         return dict.fromkeys(("on_special", "on_punctuation", "deviation"), unknown)
     tokens, live = trace.tokens(attention_map.columns), attending_rows(attention_map)
-    found = attention_map.received(token_kinds(tokens)).by_label
-    assert found is not None
-    rows = torch.nn.functional.pad(found.cpu().double(), (0, PUNCTUATION + 1 - found.shape[2]))
+    by_kind = attention_map.received(token_kinds(tokens)).by_label
+    assert by_kind is not None
+    # a text without punctuation or special tokens has fewer labels than there are kinds
+    rows = torch.nn.functional.pad(by_kind.cpu().double(), (0, PUNCTUATION + 1 - by_kind.shape[2]))
     special, punctuation = (mean_over_rows(rows[..., n], live) for n in (SPECIAL, PUNCTUATION))
     exact = not isinstance(attention_map.source, RecomputableWeights) or attention_map.source.exact
     known = exact and has_every_column(trace, attention_map)
@@ -218,6 +221,7 @@ def _mass_by_kind(trace: Trace, attention_map: AttentionMap) -> dict[str, Heads]
 def _deviation(
     attention_map: AttentionMap, sums: HeadRows, live: Bool[Tensor, "head query"]
 ) -> Heads:
+    """The largest |1 - sum| of each head's attending rows; NaN where no row attends."""
     numbers = attention_map.row_statistics
     sums = sums + numbers.on_sink.cpu()
     # padding has no column if it was dropped from the map, and one if it was not

@@ -34,14 +34,14 @@ def repeat_attention(trace: Trace, site: str) -> RepeatAttention:
     >>> from regard.types import Trace
     >>> weights = torch.eye(4)
     >>> weights[2] = torch.tensor([0.25, 0.75, 0.0, 0.0])  # the second "I" looks at "love"
-    >>> found = repeat_attention(Trace.from_weights(weights, ["I", "love", "I", "see"]), "weights")
-    >>> found.rows, found.duplicate.item(), found.induction.item()
+    >>> masses = repeat_attention(Trace.from_weights(weights, ["I", "love", "I", "see"]), "weights")
+    >>> masses.rows, masses.duplicate.item(), masses.induction.item()
     (1, 0.25, 0.75)
     """
     attention_map = self_attention_map(trace, site)
-    again, live = rows_of_repeated_tokens(trace, site), attending_rows(attention_map)
+    repeated, live = rows_of_repeated_tokens(trace, site), attending_rows(attention_map)
     masses = torch.zeros(2, *live.shape, dtype=torch.float64)
-    if again.any():
+    if repeated.any():
         numbers = token_numbers(trace, attention_map)
         rows, columns = (
             torch.tensor(axis.positions) for axis in (attention_map.rows, attention_map.columns)
@@ -49,9 +49,9 @@ def repeat_attention(trace: Trace, site: str) -> RepeatAttention:
         for run, weights in attention_map.row_strips():
             patterns = repeat_patterns(numbers, rows[run.start : run.stop], columns)
             masses[:, :, run.start : run.stop] = _mass_on_patterns(weights, patterns).cpu()
-    which = live & again
-    duplicate, induction = (mean_over_rows(mass, which) for mass in masses)
-    return RepeatAttention(int(which.any(dim=0).sum()), duplicate, induction)
+    counted = live & repeated
+    duplicate, induction = (mean_over_rows(mass, counted) for mass in masses)
+    return RepeatAttention(int(counted.any(dim=0).sum()), duplicate, induction)
 
 
 def self_attention_map(trace: Trace, site: str) -> AttentionMap:
@@ -69,11 +69,11 @@ def rows_of_repeated_tokens(trace: Trace, site: str) -> Bool[Tensor, " query"]:
     """True for the rows whose token occurred before; none where tokens are not known."""
     attention_map = trace[site]
     numbers = token_numbers(trace, attention_map)
-    seen, found = set[int](), []
+    seen, repeated = set[int](), []
     for number in numbers.tolist():
-        found.append(number in seen)
-        seen |= {number} - {-1}
-    return torch.tensor(found, dtype=torch.bool)[list(attention_map.rows.positions)]
+        repeated.append(number in seen)
+        seen |= {number} - {-1}  # unknown tokens never count as equal
+    return torch.tensor(repeated, dtype=torch.bool)[list(attention_map.rows.positions)]
 
 
 def token_numbers(trace: Trace, attention_map: AttentionMap) -> Int[Tensor, " token"]:
@@ -92,10 +92,10 @@ def repeat_patterns(
     numbers: Int[Tensor, " token"], rows: Int[Tensor, " query"], columns: Int[Tensor, " key"]
 ) -> Bool[Tensor, "pattern query key"]:
     """True for keys that are earlier copies of each row's token, and for keys that followed one."""
-    place, own = rows[:, None], numbers[rows, None]
-    same = (numbers[columns] == own) & (columns < place)
+    position, own = rows[:, None], numbers[rows, None]
+    same = (numbers[columns] == own) & (columns < position)
     before = numbers[(columns - 1).clamp_min(0)]
-    after = (before == own) & (columns > 0) & (columns <= place)
+    after = (before == own) & (columns > 0) & (columns <= position)
     return torch.stack([same, after])
 
 

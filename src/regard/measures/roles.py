@@ -85,8 +85,8 @@ def roles(trace: Trace, site: str) -> Mapping[str, Heads]:
     >>> from regard.measures.roles import roles
     >>> from regard.types import Trace
     >>> weights = torch.tensor([[1.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
-    >>> found = roles(Trace.from_weights(weights, ["我", "爱", "你"]), "weights")
-    >>> found["previous"], found["induction"]
+    >>> strengths = roles(Trace.from_weights(weights, ["我", "爱", "你"]), "weights")
+    >>> strengths["previous"], strengths["induction"]
     (tensor([1.], dtype=torch.float64), tensor([nan], dtype=torch.float64))
     """
     attention_map = trace[site]
@@ -164,9 +164,10 @@ def best_offsets(trace: Trace, site: str, reach: int = REACH) -> tuple[Heads, In
     attention_map = trace[site]
     profile = distance_profile(trace, site, reach)
     ahead = torch.arange(-reach, reach + 1)
-    place = torch.arange(len(attention_map.rows)) + attention_map.offset
-    key = place[:, None] + ahead
-    common = ((key >= 0) & (key < len(attention_map.columns))).sum(dim=0) * 2 >= max(1, len(place))
+    position = torch.arange(len(attention_map.rows)) + attention_map.offset
+    key = position[:, None] + ahead
+    has_key = (key >= 0) & (key < len(attention_map.columns))
+    common = has_key.sum(dim=0) * 2 >= max(1, len(position))
     profile = profile.masked_fill(~(common & (ahead.abs() > 1)), torch.nan)
     largest, best = profile.nan_to_num(nan=-1.0).max(dim=1)
     unknown = largest < 0
@@ -189,13 +190,14 @@ def aligner(trace: Trace, site: str) -> Heads:
     if attention_map.produced is not None:
         counted = counted & (token_kinds(trace.tokens(attention_map.produced)) != SPECIAL)
     on_word = counted & (key >= 0) & (kinds[key.clamp_min(0)] != SPECIAL)
-    sure = mean_over_rows(
+    confidence = mean_over_rows(
         attention_map.row_statistics.largest.cpu().double().where(on_word, 0.0), counted
     )
+    # one more column takes the rows that count for no word; it is dropped below
     chosen = torch.zeros(attention_map.heads, len(kinds) + 1, dtype=torch.double)
     chosen.scatter_(1, key.where(on_word, torch.tensor(len(kinds))), 1.0)
     words = int((kinds != SPECIAL).sum())
-    return sure * chosen[:, :-1].sum(dim=1) / counted.sum(dim=1).clamp(max=words)
+    return confidence * chosen[:, :-1].sum(dim=1) / counted.sum(dim=1).clamp(max=words)
 
 
 def _offsets(trace: Trace, site: str) -> list[int]:
@@ -212,6 +214,7 @@ def _share_of_offsets(attention_map: AttentionMap, offsets: list[int]) -> Heads:
 
 
 def _neighbour_strengths(attention_map: AttentionMap) -> dict[str, Heads]:
+    """The strengths of previous, self, next and local, by name."""
     rows, live = row_numbers(attention_map), attending_rows(attention_map)
     names = {"previous": -1, "self": 0, "next": 1}
     strengths = {
@@ -223,16 +226,19 @@ def _neighbour_strengths(attention_map: AttentionMap) -> dict[str, Heads]:
 
 
 def _has_key(attention_map: AttentionMap, ahead: int) -> Bool[Tensor, " query"]:
+    """True for the rows that have a key `ahead` tokens after their own position."""
     key = torch.arange(len(attention_map.rows)) + attention_map.offset + ahead
     return (key >= 0) & (key < len(attention_map.columns))
 
 
 def _first_key_strength(attention_map: AttentionMap) -> Heads:
+    """The mean weight on the first key, over the rows that see other keys too."""
     several = attending_rows(attention_map) & (attention_map.visible_counts > 1)
     return mean_over_rows(attention_map.row_statistics.on_first.cpu().double(), several)
 
 
 def _broad_strength(trace: Trace, attention_map: AttentionMap) -> Heads:
+    """How evenly rows spread over the keys they may see; NaN where columns were cut off."""
     if not has_every_column(trace, attention_map):
         return torch.full((attention_map.heads,), torch.nan, dtype=torch.float64)
     others = (
@@ -247,9 +253,10 @@ def _broad_strength(trace: Trace, attention_map: AttentionMap) -> Heads:
 
 
 def _delimiter_strength(trace: Trace, attention_map: AttentionMap) -> Heads:
+    """The mean weight on special tokens and punctuation; NaN where the text has none."""
     tokens = trace.tokens(attention_map.columns)
     kinds = token_kinds(tokens)
-    kinds[:1] = PLAIN
+    kinds[:1] = PLAIN  # weight on the first key is the role "first"
     mass: Float[Tensor, "head query label"] | None = None
     if tokens.named and (kinds != PLAIN).any():
         mass = attention_map.received((kinds == PLAIN).long()).by_label

@@ -40,8 +40,8 @@ def row_validity(trace: Trace, site: str) -> RowValidity:
     >>> from regard.measures.row_validity import row_validity
     >>> from regard.types import Trace
     >>> trace = Trace.from_weights(torch.tensor([[0.5, 0.25], [0.0, 0.0]]), ["我", "爱"])
-    >>> found = row_validity(trace, "weights")
-    >>> found.missing.item(), found.empty_rows.item()
+    >>> validity = row_validity(trace, "weights")
+    >>> validity.missing.item(), validity.empty_rows.item()
     (0.25, 0.5)
     """
     attention_map = trace[site]
@@ -77,12 +77,14 @@ def mass_on(trace: Trace, site: str, columns: Sequence[int]) -> Heads:
     attention_map = trace[site]
     labels = torch.ones(len(attention_map.columns), dtype=torch.long)
     labels[list(columns)] = 0
-    found = attention_map.received(labels).by_label
-    assert found is not None
+    by_label = attention_map.received(labels).by_label
+    assert by_label is not None
     own = {attention_map.columns.positions[column] for column in columns}
     same = attention_map.rows.stream == attention_map.columns.stream
-    others = torch.tensor([not same or place not in own for place in attention_map.rows.positions])
-    return mean_over_rows(found[..., 0].cpu().double(), attending_rows(attention_map) & others)
+    others = torch.tensor(
+        [not same or position not in own for position in attention_map.rows.positions]
+    )
+    return mean_over_rows(by_label[..., 0].cpu().double(), attending_rows(attention_map) & others)
 
 
 def _row_sums(trace: Trace, attention_map: AttentionMap) -> Float[Tensor, "head query"]:
@@ -100,16 +102,18 @@ def _row_sums(trace: Trace, attention_map: AttentionMap) -> Float[Tensor, "head 
         or not has_every_column(trace, attention_map)
     ):
         return torch.full(attention_map.shape[:2], torch.nan, dtype=torch.float64)
-    one = torch.zeros(len(attention_map.columns), dtype=torch.long)
-    found = attention_map.received(one).by_label
-    assert found is not None
-    keys = found.cpu().double().sum(dim=2)
-    keys = torch.where(keys.isnan(), torch.inf, keys)  # NaN is reserved for unknown sums
-    return keys + attention_map.row_statistics.on_sink.cpu().double()
+    # with the same label for all columns, the weight on that label is the sum of the row
+    labels = torch.zeros(len(attention_map.columns), dtype=torch.long)
+    by_label = attention_map.received(labels).by_label
+    assert by_label is not None
+    sums = by_label.cpu().double().sum(dim=2)
+    sums = torch.where(sums.isnan(), torch.inf, sums)  # NaN is reserved for unknown sums
+    return sums + attention_map.row_statistics.on_sink.cpu().double()
 
 
 def _has_negative(attention_map: AttentionMap) -> Bool[Tensor, "head query"]:
+    """True for rows with a negative weight; False for a softmax and where only statistics exist."""
     if isinstance(attention_map.source, SummaryOnly | RecomputableWeights):
         return torch.zeros(attention_map.shape[:2], dtype=torch.bool)
-    found = [(weights < 0).any(dim=2).cpu() for _, weights in attention_map.row_strips()]
-    return torch.cat(found, dim=1)
+    strips = [(weights < 0).any(dim=2).cpu() for _, weights in attention_map.row_strips()]
+    return torch.cat(strips, dim=1)

@@ -32,23 +32,28 @@ def text_variation(traces: Sequence[Trace], site: str) -> Float[Tensor, "pair he
     >>> text_variation(same, "weights")
     tensor([[0.]], dtype=torch.float64)
     """
-    having = [trace for trace in traces if any(one.site == site for one in trace.maps)]
-    distances = [_distance_of_traces(*pair, site) for pair in pairwise(having)]
+    with_site = [
+        trace for trace in traces if any(attention_map.site == site for attention_map in trace.maps)
+    ]
+    distances = [_distance_of_traces(*pair, site) for pair in pairwise(with_site)]
     known = [of_heads for of_heads in distances if of_heads is not None]
-    heads = having[0][site].heads if having else 0
+    heads = with_site[0][site].heads if with_site else 0
     return torch.stack(known) if known else torch.zeros(0, heads, dtype=torch.float64)
 
 
 def _distance_of_traces(one: Trace, other: Trace, site: str) -> Heads | None:
     """The distance between two traces' maps of a site; None if they cannot be compared."""
     maps = (one[site], other[site])
-    if any(isinstance(each.source, SummaryOnly) for each in maps):
+    if any(isinstance(attention_map.source, SummaryOnly) for attention_map in maps):
         return None
-    rows, columns = (min(MOST_TOKENS, *(each.shape[axis] for each in maps)) for axis in (1, 2))
-    new = _rows_that_differ(one, other, site, rows)
-    if int(new.sum()) < LEAST_ROWS or columns < LEAST_ROWS:
+    rows, columns = (
+        min(MOST_TOKENS, *(attention_map.shape[axis] for attention_map in maps)) for axis in (1, 2)
+    )
+    differing = _rows_that_differ(one, other, site, rows)
+    if int(differing.sum()) < LEAST_ROWS or columns < LEAST_ROWS:
         return None
-    return _mean_distance(*(_first_weights(each, rows, columns)[:, new] for each in maps))
+    first, second = (_first_weights(attention_map, rows, columns) for attention_map in maps)
+    return _mean_distance(first[:, differing], second[:, differing])
 
 
 def _rows_that_differ(one: Trace, other: Trace, site: str, rows: int) -> Bool[Tensor, " query"]:
@@ -64,26 +69,28 @@ def _rows_that_differ(one: Trace, other: Trace, site: str, rows: int) -> Bool[Te
 
 
 def _first_weights(attention_map: AttentionMap, rows: int, columns: int) -> Weights:
+    """The weights between the first rows and the first columns of a map."""
     part = attention_map.part(range(rows), range(columns))
     return part.weights().cpu().double()
 
 
 def _mean_distance(one: Weights, other: Weights) -> Heads:
     """The mean Jensen-Shannon distance over the rows that attend to anything in both maps."""
-    sums = [each.sum(dim=2, keepdim=True) for each in (one, other)]
-    live = (sums[0] > 0)[..., 0] & (sums[1] > 0)[..., 0]
+    sums = [weights.sum(dim=2, keepdim=True) for weights in (one, other)]
+    attending = (sums[0] > 0)[..., 0] & (sums[1] > 0)[..., 0]
     first, second = (
-        each / whole.clamp_min(torch.finfo(each.dtype).tiny)
-        for each, whole in zip((one, other), sums, strict=True)
+        weights / row_sums.clamp_min(torch.finfo(weights.dtype).tiny)
+        for weights, row_sums in zip((one, other), sums, strict=True)
     )
-    gained = (
+    divergence = (
         _entropy_in_bits((first + second) / 2)
         - (_entropy_in_bits(first) + _entropy_in_bits(second)) / 2
     )
-    return mean_over_rows(gained.clamp_min(0).sqrt(), live)
+    # rounding can make the divergence of equal rows slightly negative
+    return mean_over_rows(divergence.clamp_min(0).sqrt(), attending)
 
 
 def _entropy_in_bits(shares: Weights) -> Float[Tensor, "head query"]:
     """The entropy of each row in bits."""
-    found: Tensor = -torch.special.xlogy(shares, shares).sum(dim=2) / math.log(2)
-    return found
+    entropy: Tensor = -torch.special.xlogy(shares, shares).sum(dim=2) / math.log(2)
+    return entropy
