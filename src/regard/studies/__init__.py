@@ -5,10 +5,10 @@ A study takes a model, its processor and inputs, and returns a value with number
     >>> import regard
     >>> from regard.studies import knock_outs
     >>> model = regard.from_pretrained("en-zh-transformer")
-    >>> found = knock_outs(model, model.tokenizer, "I love you", target="我爱你", sites="*cross*")
-    >>> found.objective, found.texts, len(found.rise)  # two layers of cross-attention
+    >>> result = knock_outs(model, model.tokenizer, "I love you", target="我爱你", sites="*cross*")
+    >>> result.objective, result.texts, len(result.rise)  # two layers of cross-attention
     ('generated text', 1, 2)
-    >>> all(rise.shape == (4,) for rise in found.rise.values())  # the rise of the loss by head
+    >>> all(rise.shape == (4,) for rise in result.rise.values())  # the rise of the loss by head
     True
 
 Which file holds what:

@@ -52,8 +52,8 @@ def evaluate_alignment(
     """
     gold = _gold_links(sentences)
     weights = []
-    for of_pair in word_attention(model, tokenizer, sentences, site=site):
-        weights.append(of_pair)
+    for pair_weights in word_attention(model, tokenizer, sentences, site=site):
+        weights.append(pair_weights)
         on_progress(len(weights))
     return AlignmentResult(
         len(weights),
@@ -139,12 +139,12 @@ def words_of_pieces(tokens: Tokens, words: Sequence[str], spaced: bool) -> list[
             "aligning words needs a tokenizer that tells which characters a piece covers; "
             "use a fast one"
         )
-    word_at: list[int | None] = []  # the word of each character of the sentence
+    words_at: list[int | None] = []  # the word of each character of the sentence
     for number, (gap, word) in enumerate(zip(spaces_before(words, spaced), words, strict=True)):
-        word_at += [None] * len(gap) + [number] * len(word)
+        words_at += [None] * len(gap) + [number] * len(word)
     special = tokens.special or (False,) * len(tokens)
     return [
-        None if marked else next((each for each in word_at[start:stop] if each is not None), None)
+        None if marked else next((word for word in words_at[start:stop] if word is not None), None)
         for (start, stop), marked in zip(tokens.offsets, special, strict=True)
     ]
 
@@ -155,21 +155,23 @@ def cross_sites(trace: Trace) -> list[str]:
 
 
 def diagonal_baseline(sentence: SentencePair) -> Weights:
-    """Weights that ignore the words: each target word attends to the source word of its place."""
+    """Weights that ignore the words: a target word attends to its relative source position."""
     rows, columns = len(sentence.target), len(sentence.source)
-    place = (torch.arange(rows) * columns) // max(1, rows)
-    return torch.nn.functional.one_hot(place, columns).float()
+    position = (torch.arange(rows) * columns) // max(1, rows)
+    return torch.nn.functional.one_hot(position, columns).float()
 
 
 def peak_accuracy(weights: Iterable[Tensor], gold: Iterable[GoldLinks]) -> float:
     """The share of linked target words whose largest weight is on a word they are linked to."""
     right = total = 0
-    for of_pair, links in zip(weights, gold, strict=True):
+    for pair_weights, links in zip(weights, gold, strict=True):
         linked: dict[int, set[int]] = {}
         for source, target in links.possible:
             linked.setdefault(target, set()).add(source)
         total += len(linked)
-        right += sum(int(of_pair[target].argmax()) in words for target, words in linked.items())
+        right += sum(
+            int(pair_weights[target].argmax()) in words for target, words in linked.items()
+        )
     if not total:
         raise InputError("expected at least one linked word, got none")
     return right / total
@@ -188,6 +190,7 @@ def unknown_word_share(tokenizer: Any, words: Sequence[str]) -> float:
 def _capture_pairs(
     model: nn.Module, tokenizer: Any, sentences: Sequence[SentencePair]
 ) -> Iterator[tuple[SentencePair, Trace]]:
+    """Each pair with the trace of the model while it is made to write the target."""
     for start in range(0, len(sentences), PAIRS_AT_ONCE):
         batch = sentences[start : start + PAIRS_AT_ONCE]
         sources, targets = ([pair.text(side) for pair in batch] for side in (0, 1))
@@ -196,6 +199,7 @@ def _capture_pairs(
 
 
 def _gold_links(sentences: Sequence[SentencePair]) -> list[GoldLinks]:
+    """The gold links of all pairs; an `InputError` if a pair has none."""
     gold = [pair.gold for pair in sentences if pair.gold is not None]
     if not gold or len(gold) < len(sentences):
         raise InputError(
@@ -205,10 +209,12 @@ def _gold_links(sentences: Sequence[SentencePair]) -> list[GoldLinks]:
 
 
 def _words(sentences: Sequence[SentencePair], side: int) -> list[str]:
+    """All source words for side 0, all target words for side 1."""
     return [word for pair in sentences for word in (pair.source, pair.target)[side]]
 
 
 def _cross_map(trace: Trace, site: str | int | None) -> AttentionMap:
+    """The cross map with this name or number; the last one if `site` is None."""
     if isinstance(site, str):
         return trace[site]
     maps = trace.of("cross")

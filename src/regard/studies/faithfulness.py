@@ -47,9 +47,10 @@ NAMED_METHODS = tuple(name for name in ATTRIBUTION_METHODS if name != "occlusion
 class Rankings:
     """What is compared with occlusion: rankings by importance, and how many shuffles.
 
-    `importance` has a number for each token by name, or a function that makes them of a trace; or
-    it is a list of attribution methods, such as ["attention", "rollout"]. None takes "attention",
-    "rollout" if the model has several layers, and "gradient" if it gives gradients.
+    `importance` maps the name of a ranking to one number per token, or to a function that computes
+    them from a trace; or it lists attribution methods, such as ["attention", "rollout"]. None
+    stands for "attention", for "rollout" if the model has several layers, and for "gradient" if it
+    gives gradients.
     """
 
     importance: Mapping[str, Importance] | Sequence[str] | None = None
@@ -139,7 +140,7 @@ class Faithfulness:
 class AttentionEffect:
     """The attention that each word gets beside the effect of erasing it; `occlusion` has the words.
 
-    `share` is each word's share of all attention; special tokens hold what is missing to one.
+    `share` is each word's share of all attention; the rest, up to one, is on special tokens.
     """
 
     share: Float[Tensor, " unit"]
@@ -173,8 +174,8 @@ def faithfulness(
     >>> from regard.studies import Rankings, faithfulness
     >>> model = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
     >>> inputs, mine = {"src": torch.randn(1, 5, 8)}, {"mine": torch.arange(5.0)}
-    >>> found = faithfulness(model, None, inputs, rankings=Rankings(mine, shuffles=3))
-    >>> sorted(found.curves), len(found.random), found.curves["mine"].sizes
+    >>> result = faithfulness(model, None, inputs, rankings=Rankings(mine, shuffles=3))
+    >>> sorted(result.curves), len(result.random), result.curves["mine"].sizes
     (['mine', 'occlusion'], 3, (1, 2, 3, 4))
     """
     run = CleanRun.of(model, processor, inputs, target=target, objective=objective)
@@ -215,14 +216,15 @@ def attention_effect(
 ) -> AttentionEffect:
     """The attention that each word gets, and how much the output falls without it.
 
-    Words with much attention and little effect draw attention for nothing. The attention is that of
-    the last layer, or any other `importance` of each token, divided by its sum.
+    A word with much attention and little effect shows that attention is no explanation there. The
+    attention is that of the last layer, or any other `importance` of each token, divided by its
+    sum.
 
     >>> import torch
     >>> from regard.studies import attention_effect
     >>> model = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
-    >>> found = attention_effect(model, None, {"src": torch.randn(1, 5, 8)})
-    >>> round(found.share.sum().item(), 6), found.effect.shape
+    >>> result = attention_effect(model, None, {"src": torch.randn(1, 5, 8)})
+    >>> round(result.share.sum().item(), 6), result.effect.shape
     (1.0, torch.Size([5]))
     """
     run = CleanRun.of(model, processor, inputs, target=target, objective=objective)
@@ -236,6 +238,7 @@ def erasure_curves(eraser: Eraser, importance: Float[Tensor, " unit"]) -> Erasur
     order, full = ranking(importance), eraser.run.value
     sizes, bins = erasure_sizes(len(order))
     without = eraser.values(order[:size] for size in sizes)
+    # erasing all units but the first ones leaves these alone
     alone = eraser.values(order[size:] for size in sizes)
     at_bins = [sizes.index(size) for size in bins]
     falls = comprehensiveness(full, without)
@@ -272,8 +275,8 @@ def _importance(run: CleanRun, rankings: Rankings) -> dict[str, Tensor]:
     if not isinstance(rankings.importance, Mapping):
         return {name: ATTRIBUTION_METHODS[name].explain(run) for name in rankings.importance}
     importance, count = {}, len(run.tokens)
-    for name, given in rankings.importance.items():
-        values = given if isinstance(given, Tensor) else given(run.trace)
+    for name, source in rankings.importance.items():
+        values = source if isinstance(source, Tensor) else source(run.trace)
         if not isinstance(values, Tensor) or values.shape != (count,):
             came = tuple(values.shape) if isinstance(values, Tensor) else type(values).__name__
             raise ShapeError(

@@ -97,8 +97,8 @@ def induction_test(
     >>> from regard.models import Transformer
     >>> from regard.studies import RepeatOptions, induction_test
     >>> settings = {"kind": "decoder", "d_model": 12, "layers": 1, "heads": 3, "d_ff": 17}
-    >>> found = induction_test(Transformer(vocab=101, **settings), options=RepeatOptions(7, 2))
-    >>> found.sites["decoder.layers.0.attention"].induction.shape
+    >>> test = induction_test(Transformer(vocab=101, **settings), options=RepeatOptions(7, 2))
+    >>> test.sites["decoder.layers.0.attention"].induction.shape
     torch.Size([2, 3])
     """
     sequences = _draw_sequences(model, processor, options)
@@ -107,14 +107,15 @@ def induction_test(
     for number, ids in enumerate(sequences):
         example = prepare_example(model, processor, _as_arguments(model, ids))
         output, trace = trace_example(model, example, atlas=0)
-        for site, of_heads in _copy_masses(trace).items():
-            masses.setdefault(site, []).append(of_heads)
+        for site, site_masses in _copy_masses(trace).items():
+            masses.setdefault(site, []).append(site_masses)
         losses.append(_loss_of_copies(model, output, trace, ids, options.length))
         on_progress(number + 1, options.sequences)
     if not masses:
         raise InputError(f"{type(model).__name__} was not seen to attend to its own tokens")
     sites = {
-        site: CopyWeights(*torch.stack(of_site).unbind(dim=1)) for site, of_site in masses.items()
+        site: CopyWeights(*torch.stack(site_masses).unbind(dim=1))
+        for site, site_masses in masses.items()
     }
     first, second = torch.tensor(losses, dtype=torch.float64).mean(dim=0).tolist()
     return InductionTest(options.length, sequences, sites, (first, second))
@@ -123,6 +124,7 @@ def induction_test(
 def _draw_sequences(
     model: nn.Module, processor: Any, options: RepeatOptions
 ) -> Int[Tensor, "sequence token"]:
+    """Random ids that come twice, with the start token before them if there is one."""
     tokenizer, config = source_tokenizer(processor), getattr(model, "config", None)
     special = {*getattr(tokenizer, "all_special_ids", ())}
     size = min(vocabulary_size(model), _source_vocabulary(config), _tokenizer_size(tokenizer))
@@ -143,22 +145,25 @@ def _draw_sequences(
 
 
 def _start_token(tokenizer: Any, config: Any) -> int | None:
+    """The id that texts begin with, from the tokenizer or else the config; None without one."""
     names = [(tokenizer, "bos_token_id"), (tokenizer, "cls_token_id"), (config, "bos_token_id")]
     numbers = (getattr(owner, name, None) for owner, name in names)
     return next((number for number in numbers if isinstance(number, int)), None)
 
 
 def _source_vocabulary(config: Any) -> int:
+    """The size of the source vocabulary that the config names, without a limit if it names none."""
     size = getattr(config, "vocab", None)
     return size if isinstance(size, int) else _NO_LIMIT
 
 
 def _tokenizer_size(tokenizer: Any) -> int:
+    """The number of tokens that the tokenizer has, without a limit if it does not tell."""
     return len(tokenizer) if hasattr(tokenizer, "__len__") else _NO_LIMIT
 
 
 def _as_arguments(model: nn.Module, ids: Int[Tensor, " token"]) -> dict[str, Tensor]:
-    """The ids under the name that the model's forward has for them, for its decoder too."""
+    """The ids as keyword arguments of the model's forward, also for its decoder if it has one."""
     names = list(inspect.signature(model.forward).parameters)
     if not names or names[0] in NON_TEXT_ARGUMENTS:
         raise InputError(f"{type(model).__name__} reads no ids that could be repeated")
@@ -186,11 +191,11 @@ def _copy_masses(trace: Trace) -> dict[str, Float[Tensor, "pattern head"]]:
 def _loss_of_copies(
     model: nn.Module, output: Any, trace: Trace, ids: Int[Tensor, " token"], length: int
 ) -> tuple[float, float]:
-    """The loss of a causal model in each copy, without the copy's first token: it is random."""
+    """The loss of a causal model in each copy, without the copy's first token, which is random."""
     logits = output_rows(output)[0]
     if not trace.of("decoder") or logits.shape != (len(ids), vocabulary_size(model)):
         return float("nan"), float("nan")
     predicted = logits[:-1].double().log_softmax(dim=-1).cpu()
     losses = -predicted.gather(1, ids[1:, None])[:, 0]
-    rest = length - 1  # the tokens of a copy but its first
+    rest = length - 1  # the tokens of a copy without its first
     return float(losses[-length - rest : -length].mean()), float(losses[-rest:].mean())

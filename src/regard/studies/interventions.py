@@ -1,5 +1,6 @@
 """Interventions: a change of a model's attention tried on texts, with loss and traces compared."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -38,7 +39,7 @@ class Comparison:
 
     def __str__(self) -> str:
         first, second = self.loss
-        known = self.changed == self.changed
+        known = not math.isnan(self.changed)
         rows = f"; {self.changed:.0%} of rows predict another token" if known else ""
         return (
             f"loss of {self.objective} over {len(self.before)} texts: {first:.4f} before, "
@@ -67,8 +68,8 @@ def compare_edit(
     >>> _ = torch.manual_seed(0)
     >>> sizes = {"vocab": 11, "d_model": 12, "layers": 1, "heads": 3, "d_ff": 17}
     >>> model, ids = Transformer(kind="decoder", **sizes), torch.tensor([[5, 6, 7, 8]])
-    >>> found = compare_edit(model, None, {"input_ids": ids}, knock_out("*", heads=[1]))
-    >>> found.objective, found.loss[0] != found.loss[1], len(found.after)
+    >>> result = compare_edit(model, None, {"input_ids": ids}, knock_out("*", heads=[1]))
+    >>> result.objective, result.loss[0] != result.loss[1], len(result.after)
     ('text', True, 1)
     """
     texts = [inputs] if isinstance(inputs, str) or not isinstance(inputs, Sequence) else inputs
@@ -112,18 +113,22 @@ def mask_future(sites: Patterns, heads: Sequence[int] | None = None) -> EditAtSi
 
 
 def _apply_temperature(power: float, heads: Sequence[int] | None, call: AttentionCall) -> Edit:
+    """The edit that raises the weights of heads to `power`, one over the temperature."""
     # softmax(scores / t) is proportional to softmax(scores) ** (1 / t)
     weights = _weights_of(call, heads).pow(power)
     return Edit(heads, weights=_normalise_rows(weights))
 
 
 def _apply_causal_mask(heads: Sequence[int] | None, call: AttentionCall) -> Edit:
+    """The edit that sets the weights of heads on later keys to zero."""
     _, _, queries, keys = call.sizes
+    # while decoding with a cache, the queries are the last of the keys
     offset = keys - queries if call.scoring is None else call.scoring.offset
     return Edit(heads, weights=_normalise_rows(_weights_of(call, heads).tril(offset)))
 
 
 def _weights_of(call: AttentionCall, heads: Sequence[int] | None) -> Tensor:
+    """The weights of these heads in a call, of all heads for None."""
     return call.weights()[:, check_heads(call, heads)]
 
 
@@ -133,6 +138,7 @@ def _normalise_rows(weights: Tensor) -> Tensor:
 
 
 def _loss(objective: NamedObjective, output: Any) -> float:
+    """The mean negative log-probability, or one minus the similarity where there are no logits."""
     if isinstance(objective, TokenProbability):
         return -float(objective.log_probabilities(objective.logits(output)).mean())
     return 1 - float(objective(output)[0])

@@ -24,7 +24,7 @@ LOGITS_AT_ONCE = 1 << 23  # logits that are compared in one piece
 
 
 class Change(NamedTuple):
-    """What a knock-out changes in one text."""
+    """What a knock-out changes in one text; `KnockOuts` explains the numbers."""
 
     loss: float
     divergence: float
@@ -68,7 +68,9 @@ class KnockOuts:
 
     def __repr__(self) -> str:
         heads = [
-            (float(v), site, n) for site, rise in self.rise.items() for n, v in enumerate(rise)
+            (float(value), site, head)
+            for site, rise in self.rise.items()
+            for head, value in enumerate(rise)
         ]
         most, site, head = max(heads)
         return (
@@ -99,16 +101,16 @@ def knock_outs(
     >>> import torch
     >>> from regard.studies import knock_outs
     >>> model = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
-    >>> found = knock_outs(model, None, {"src": torch.randn(1, 5, 8)})
-    >>> found.objective, found.rise["self_attn"].shape
+    >>> result = knock_outs(model, None, {"src": torch.randn(1, 5, 8)})
+    >>> result.objective, result.rise["self_attn"].shape
     ('similarity', torch.Size([2]))
     """
     if to not in get_args(Replacement):
         raise UnknownNameError("knock-out", str(to), get_args(Replacement))
     pairs = _pair_with_targets(inputs, target)
     texts = list[TextChanges]()
-    for number, (text, one_target) in enumerate(pairs):
-        run = CleanRun.of(model, processor, text, target=one_target)
+    for number, (one_input, one_target) in enumerate(pairs):
+        run = CleanRun.of(model, processor, one_input, target=one_target)
 
         def report(done: int, total: int, number: int = number) -> None:
             on_progress(number * total + done, len(pairs) * total)
@@ -118,13 +120,13 @@ def knock_outs(
         {site: _mean_over_texts(texts, site, part) for site in texts[0].changes}
         for part in range(len(Change._fields))
     ]
-    loss = sum(each.loss for each in texts) / len(texts)
+    loss = sum(text.loss for text in texts) / len(texts)
     return KnockOuts(texts[0].objective, to, len(texts), loss, *tables)
 
 
 @dataclass(frozen=True)
 class TextChanges:
-    """One text: its loss, and what each head of each site changed."""
+    """The loss of one text, and what changes in it without each head, by site."""
 
     objective: str
     loss: float
@@ -180,7 +182,9 @@ def loss_objective(run: CleanRun) -> NamedObjective:
 
 def _heads_by_site(run: CleanRun, patterns: SitePatterns) -> dict[str, int]:
     """The chosen module paths that attend in the run, and how many heads each has."""
-    heads = {module_path(each.site): each.heads for each in run.trace.maps}
+    heads = {
+        module_path(attention_map.site): attention_map.heads for attention_map in run.trace.maps
+    }
     if not heads:
         raise InputError(f"{type(run.model).__name__} was not seen to attend; it has no heads")
     choice = SiteChoice.of(patterns)
@@ -217,7 +221,7 @@ def _knock_out_each(
 
 
 def _mean_over_texts(texts: Sequence[TextChanges], site: str, part: int) -> Heads:
-    """One number of each head of a site, over all texts in which the site attended."""
+    """The mean of one field of `Change` for each head, over texts in which the site attended."""
     values = [[head[part] for head in text.changes[site]] for text in texts if site in text.changes]
     return torch.tensor(values, dtype=torch.float64).mean(dim=0)
 
@@ -230,7 +234,11 @@ def _changes_at(
     The unchanged model runs as the first example of each batch: batches of other sizes can differ
     in the last digits, which would show as changes.
     """
-    maps = [each for each in run.trace.maps if module_path(each.site) == site.path]
+    maps = [
+        attention_map
+        for attention_map in run.trace.maps
+        if module_path(attention_map.site) == site.path
+    ]
     size = max(1, run.batch_size(maps, site.heads + 1) - 1)
     changes = list[Change]()
     for heads in chunks(range(site.heads), size):
@@ -239,8 +247,8 @@ def _changes_at(
         arguments = repeat_arguments(run.example.arguments, len(disabled))
         edit, pattern = KnockOutEdit(site, disabled), literal_pattern(site.path)
         output = run_forward(run.model, arguments, edit=edit, sites=pattern)
-        loss, of_batch = _compare_with_first(objective, output)
-        changes += of_batch
+        loss, batch_changes = _compare_with_first(objective, output)
+        changes += batch_changes
     return loss, changes
 
 
@@ -264,15 +272,18 @@ def _compare_logits(objective: TokenProbability, clean: Tensor, other: Tensor) -
         after = other[:, rows].double().log_softmax(dim=-1)
         index = objective.ids[rows][None, :, None]
         rise = (before - after).gather(2, index)[0, :, 0]
+        # a token of probability 0 gives 0 * -inf = NaN here, and adds nothing to the divergence
         divergence = (before.exp() * (before - after)).nan_to_num(nan=0.0).sum(dim=-1)[0]
         changed = (before.argmax(dim=-1) != after.argmax(dim=-1))[0].double()
         parts.append(torch.stack([rise, divergence, changed]))
     rise, divergence, changed = torch.cat(parts, dim=1)
-    means = [float(each.mean()) for each in (rise, divergence, changed)]
-    return Change(means[0], means[1], means[2], float(changed.any()))
+    return Change(
+        float(rise.mean()), float(divergence.mean()), float(changed.mean()), float(changed.any())
+    )
 
 
 def _row_strips(logits: Float[Tensor, "1 row vocab"]) -> Iterator[slice]:
+    """Slices of rows of at most LOGITS_AT_ONCE logits, or of a single row that has more."""
     _, rows, vocab = logits.shape
     height = max(1, LOGITS_AT_ONCE // vocab)
     for start in range(0, rows, height):

@@ -72,11 +72,11 @@ def causal_leak(
     generator = torch.Generator().manual_seed(seed)
     positions = sorted({round(1 + n * (count - 2) / max(1, cuts - 1)) for n in range(cuts)})
     changes = torch.zeros(len(positions), count, dtype=torch.float64)
-    for of_cut, cut in zip(changes, positions, strict=True):
+    for cut_changes, cut in zip(changes, positions, strict=True):
         # not as a batch: sums in another order would differ in their last bits
         arguments = example.arguments | {name: _replace_later_tokens(tokens, cut, generator)}
         changed = _rows_of_tokens(run_forward(model, arguments), count)
-        of_cut[:cut] = _largest_change(clean, changed)[:cut]
+        cut_changes[:cut] = _largest_change(clean, changed)[:cut]
     return _largest_leak(changes, positions, clean)
 
 
@@ -162,6 +162,7 @@ def _pad_and_extend(value: Tensor, padding: int, fill: int) -> list[Tensor]:
 
 
 def _rows_of_tokens(output: Any, count: int) -> Float[Tensor, "row dim"]:
+    """The output's rows of the first example; an `InputError` unless there is one per token."""
     rows = output_rows(output)[0]
     if len(rows) != count:
         raise InputError(

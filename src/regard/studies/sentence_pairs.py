@@ -9,9 +9,8 @@ from regard.errors import FileError, InputError
 from regard.measures import GoldLinks, read_gold_links
 from regard.unicode import HAN_OR_KANA_CHARACTER
 
-_CLOSES = re.compile(
-    r"[.,!?;:%)\]}…’”]+|['’]\w+|n['’]t", re.ASCII
-)  # written without a space before
+# words that are written without a space before them: closing punctuation, 's, n't
+_CLOSES = re.compile(r"[.,!?;:%)\]}…’”]+|['’]\w+|n['’]t", re.ASCII)
 _OPENS = frozenset("([{“‘$")  # written without a space after
 _BAR = " ||| "
 
@@ -76,15 +75,16 @@ def read_sentence_pairs(
     else:
         lines = _join_files(links, rows, words)
     sentences = []
-    for number, (above, below, text) in enumerate(lines, 1):
+    for number, (one, other, pair_links) in enumerate(lines, 1):
         try:
-            sentences.append(_sentence_pair(above.split(), below.split(), text, first, reverse))
+            sentences.append(_sentence_pair(one.split(), other.split(), pair_links, first, reverse))
         except InputError as error:
             raise FileError(f"{links}, line {number}: {error}") from error
     return sentences
 
 
 def _read_lines(path: Path) -> list[str]:
+    """The lines of a UTF-8 file, with or without a byte order mark."""
     try:
         return path.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -93,6 +93,7 @@ def _read_lines(path: Path) -> list[str]:
 
 
 def _split_columns(path: Path, rows: Sequence[str]) -> Iterator[tuple[str, str, str]]:
+    """The words of both sentences and the links of each line, from columns separated by tabs."""
     for number, row in enumerate(rows, 1):
         parts = row.split("\t")
         if len(parts) != 3:
@@ -104,6 +105,7 @@ def _split_columns(path: Path, rows: Sequence[str]) -> Iterator[tuple[str, str, 
 
 
 def _join_files(path: Path, rows: Sequence[str], words: Path) -> Iterator[tuple[str, str, str]]:
+    """The words of both sentences from the file `words`, with the line of links in `rows`."""
     lines = _read_lines(words)
     if len(lines) != len(rows):
         raise FileError(
@@ -120,16 +122,17 @@ def _join_files(path: Path, rows: Sequence[str], words: Path) -> Iterator[tuple[
 
 
 def _sentence_pair(
-    above: Sequence[str], below: Sequence[str], links: str, first: int, reverse: bool
+    one: Sequence[str], other: Sequence[str], links: str, first: int, reverse: bool
 ) -> SentencePair:
+    """The pair of two sentences and a line of links; refused if a link lies beyond the words."""
     gold = read_gold_links(links, first=first, reverse=reverse)
-    source, target = (below, above) if reverse else (above, below)
-    for one, other in gold.possible:
-        if one >= len(source) or other >= len(target):
+    source, target = (other, one) if reverse else (one, other)
+    for source_word, target_word in gold.possible:
+        if source_word >= len(source) or target_word >= len(target):
             raise InputError(
-                f"a link between source word {one + 1} and target word {other + 1} lies beyond "
-                f"the {len(source)} and {len(target)} words; are the links counted from "
-                f"{1 - first}, or the other way round?"
+                f"a link between source word {source_word + 1} and target word {target_word + 1} "
+                f"lies beyond the {len(source)} and {len(target)} words; are the links counted "
+                f"from {1 - first}, or the other way round?"
             )
     spaced = (_has_spaces(source), _has_spaces(target))
     return SentencePair(tuple(source), tuple(target), gold, spaced)

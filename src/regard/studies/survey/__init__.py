@@ -6,10 +6,10 @@ mean and sum of squares, so that its size does not grow with the corpus::
     >>> import regard
     >>> from regard.studies.survey import survey
     >>> model = regard.from_pretrained("en-zh-transformer")
-    >>> found = survey(model, model.tokenizer, [("I love you", "我爱你"), ("thank you", "谢谢")])
-    >>> found
+    >>> table = survey(model, model.tokenizer, [("I love you", "我爱你"), ("thank you", "谢谢")])
+    >>> table
     <Survey of 2 examples: 7 sites, 28 heads, 16 measures>
-    >>> row = found.rows[0]
+    >>> row = table.rows[0]
     >>> row["site"], row["head"], row["examples"]
     ('encoder.layers.0.attention', 0, 2)
 

@@ -57,12 +57,12 @@ def to_json(survey: Survey) -> dict[str, Any]:
     """The survey as JSON types, exactly."""
     sites = {
         site: {
-            "kind": each.kind,
-            "examples": each.examples,
-            "rows": each.rows,
-            **{name: part.tolist() for name, part in vars(each.moments).items()},
+            "kind": statistics.kind,
+            "examples": statistics.examples,
+            "rows": statistics.rows,
+            **{name: part.tolist() for name, part in vars(statistics.moments).items()},
         }
-        for site, each in survey.sites.items()
+        for site, statistics in survey.sites.items()
     }
     own = {name: part for name, part in vars(survey).items() if name != "sites"}
     return {"format": FORMAT, **own, "sites": sites}
@@ -74,30 +74,34 @@ def from_json(record: Mapping[str, Any]) -> Survey:
         raise ValueError(f"its format is {record['format']!r}, not {FORMAT!r}")
     sites = {
         site: SiteStatistics(
-            each["kind"],
-            each["examples"],
-            each["rows"],
-            Moments(*(_as_tensor(each[name]) for name in ("count", "mean", "squares"))),
+            fields["kind"],
+            fields["examples"],
+            fields["rows"],
+            Moments(*(_as_tensor(fields[name]) for name in ("count", "mean", "squares"))),
         )
-        for site, each in record["sites"].items()
+        for site, fields in record["sites"].items()
     }
     measures, gaps = tuple(record["measures"]), dict(record["gaps"])
     return Survey(measures, sites, record["examples"], record["cut"], gaps)
 
 
 def _as_tensor(rows: list[list[float]]) -> torch.Tensor:
+    """The numbers (measure head) in double precision, as they were saved."""
     return torch.tensor(rows, dtype=torch.float64)
 
 
 def _write_json(survey: Survey, path: Path) -> None:
+    """Write all of a survey, with every digit."""
     path.write_text(json.dumps(to_json(survey), ensure_ascii=False), encoding="utf-8")
 
 
 def _read_json(path: Path) -> Survey:
+    """Read what `_write_json` wrote."""
     return from_json(json.loads(path.read_text(encoding="utf-8")))
 
 
 def _write_csv(survey: Survey, path: Path) -> None:
+    """Write the rows of a survey as CSV; a number that no example has is an empty cell."""
     with path.open("w", encoding="utf-8", newline="") as file:
         table = csv.DictWriter(file, survey.columns, lineterminator="\n")
         table.writeheader()
@@ -105,6 +109,7 @@ def _write_csv(survey: Survey, path: Path) -> None:
 
 
 def _read_csv(path: Path) -> Survey:
+    """Read what `_write_csv` wrote."""
     with path.open(encoding="utf-8", newline="") as file:
         table = csv.DictReader(file)
         rows = [{name: _parse_cell(name, text) for name, text in row.items()} for row in table]
@@ -112,6 +117,7 @@ def _read_csv(path: Path) -> Survey:
 
 
 def _parse_cell(name: str, text: str) -> Any:
+    """The value of a cell: text, whole number or float by its column; None if it is empty."""
     if name in ("site", "kind"):
         return text
     if not text:
@@ -120,6 +126,7 @@ def _parse_cell(name: str, text: str) -> Any:
 
 
 def _write_parquet(survey: Survey, path: Path) -> None:
+    """Write the rows of a survey as parquet."""
     rows = survey.rows
     columns = {name: [row[name] for row in rows] for name in survey.columns}
     arrow, parquet = _import_pyarrow()
@@ -127,6 +134,7 @@ def _write_parquet(survey: Survey, path: Path) -> None:
 
 
 def _read_parquet(path: Path) -> Survey:
+    """Read what `_write_parquet` wrote; a ValueError if the file is not parquet."""
     arrow, parquet = _import_pyarrow()
     try:
         table = parquet.read_table(path)
@@ -136,6 +144,7 @@ def _read_parquet(path: Path) -> Survey:
 
 
 def _import_pyarrow() -> tuple[Any, Any]:
+    """The modules pyarrow and pyarrow.parquet, which are an optional dependency."""
     try:
         return import_module("pyarrow"), import_module("pyarrow.parquet")
     except ImportError as error:
@@ -152,6 +161,7 @@ SUFFIXES = tuple(_FORMATS)
 
 
 def _functions_for(path: Path) -> _WriteAndRead:
+    """The functions that write and read the format that the name of a file ends with."""
     if path.suffix not in _FORMATS:
         raise InputError(
             f"expected the name of a survey to end with {', '.join(_FORMATS)}, got {str(path)!r}"

@@ -53,8 +53,8 @@ def survey(
     >>> import regard
     >>> from regard.studies.survey import survey
     >>> model = regard.from_pretrained("en-zh-transformer")
-    >>> found = survey(model, model.tokenizer, [("I love you", "我爱你"), ("thank you", "谢谢")])
-    >>> found.examples, len(found.rows) > 0
+    >>> table = survey(model, model.tokenizer, [("I love you", "我爱你"), ("thank you", "谢谢")])
+    >>> table.examples, len(table.rows) > 0
     (2, True)
     """
     if batch < 1 or (longest is not None and longest < 1):
@@ -143,6 +143,7 @@ class SurveyRun:
             self._report(done)
 
     def _survey_group(self, group: TextGroup) -> Survey:
+        """The survey of one group of texts; refused if the model is not seen to attend at all."""
         numbers = self._passes.run_group(group)
         if not numbers.sites and not numbers.gaps:
             raise InputError(
@@ -186,13 +187,14 @@ class SurveyRun:
 
     def _load_state(self) -> State:
         """What was done before, as the first process reads it from the file."""
-        own = self._state_file.load() if self._processes.first else None
-        text = json.dumps(None if own is None else own.to_json())
+        saved = self._state_file.load() if self._processes.first else None
+        text = json.dumps(None if saved is None else saved.to_json())
         loaded = json.loads(self._processes.gather(text)[0])
         return State(self._empty) if loaded is None else State.from_json(loaded)
 
 
 def _portions(texts: Iterable[Text]) -> Iterator[list[Text]]:
+    """The texts in lists of PORTION, the last one shorter."""
     stream = iter(texts)
     while portion := list(islice(stream, PORTION)):
         yield portion

@@ -66,17 +66,17 @@ class Survey:
         sparse = self._sparse
         return [
             row | {name + COUNT: count for name, count in counts.items() if name in sparse}
-            for site, each in self.sites.items()
-            for row, counts in _rows_of_site(self.measures, site, each)
+            for site, statistics in self.sites.items()
+            for row, counts in _rows_of_site(self.measures, site, statistics)
         ]
 
     @property
     def _sparse(self) -> list[str]:
         """The measures that some head has for some examples and not for others."""
         numbers = set[int]()
-        for each in self.sites.values():
-            count = each.moments.count
-            partly = ((count > 0) & (count < each.examples)).any(dim=1)
+        for statistics in self.sites.values():
+            count = statistics.moments.count
+            partly = ((count > 0) & (count < statistics.examples)).any(dim=1)
             numbers |= {*partly.nonzero()[:, 0].tolist()}
         return [self.measures[number] for number in sorted(numbers)]
 
@@ -86,7 +86,7 @@ class Survey:
         return data_frame({name: [row[name] for row in rows] for name in self.columns})
 
     def __repr__(self) -> str:
-        heads = sum(each.moments.mean.shape[1] for each in self.sites.values())
+        heads = sum(statistics.moments.mean.shape[1] for statistics in self.sites.values())
         return (
             f"<Survey of {self.examples} examples: {len(self.sites)} sites, {heads} heads, "
             f"{len(self.measures)} measures>"
@@ -94,13 +94,13 @@ class Survey:
 
 
 def _rows_of_site(
-    measures: Sequence[str], site: str, each: SiteStatistics
+    measures: Sequence[str], site: str, statistics: SiteStatistics
 ) -> Iterator[tuple[dict[str, Any], dict[str, int]]]:
     """The row of each head, and how many examples have each of its numbers."""
-    moments = (each.moments.means, each.moments.spread, each.moments.count)
+    moments = (statistics.moments.means, statistics.moments.spread, statistics.moments.count)
     for head, numbers in enumerate(zip(*(part.T.tolist() for part in moments), strict=True)):
-        row: dict[str, Any] = {"site": site, "kind": each.kind, "head": head}
-        row |= {"examples": each.examples, "rows": each.rows}
+        row: dict[str, Any] = {"site": site, "kind": statistics.kind, "head": head}
+        row |= {"examples": statistics.examples, "rows": statistics.rows}
         counts = {}
         for name, mean, spread, count in zip(measures, *numbers, strict=True):
             row[name], row[name + SPREAD] = _none_if_nan(mean), _none_if_nan(spread)
@@ -109,6 +109,7 @@ def _rows_of_site(
 
 
 def _none_if_nan(number: float) -> float | None:
+    """The number, or None for NaN: tables mark a missing number by an empty cell."""
     return None if math.isnan(number) else number
 
 
@@ -118,12 +119,15 @@ def from_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> Surv
     by_site: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
         by_site.setdefault(row["site"], []).append(row)
-    sites = {site: _tally_of_site(measures, heads) for site, heads in by_site.items()}
-    examples = max((each.examples for each in sites.values()), default=0)
+    sites = {site: _statistics_of_site(measures, heads) for site, heads in by_site.items()}
+    examples = max((statistics.examples for statistics in sites.values()), default=0)
     return Survey(measures, sites, examples)
 
 
-def _tally_of_site(measures: Sequence[str], heads: Sequence[Mapping[str, Any]]) -> SiteStatistics:
+def _statistics_of_site(
+    measures: Sequence[str], heads: Sequence[Mapping[str, Any]]
+) -> SiteStatistics:
+    """The statistics of a site from the rows of its heads, the inverse of `_rows_of_site`."""
     numbers = [[_moments_of(head, name) for head in heads] for name in measures]
     count, mean, squares = torch.tensor(numbers, dtype=torch.float64).unbind(dim=2)
     first = heads[0]
@@ -133,7 +137,9 @@ def _tally_of_site(measures: Sequence[str], heads: Sequence[Mapping[str, Any]]) 
 
 
 def _moments_of(row: Mapping[str, Any], name: str) -> tuple[float, float, float]:
+    """The count, mean and sum of squared deviations of one measure, from the row of a head."""
     if row[name] is None:
         return 0, 0.0, 0.0
     count = row.get(name + COUNT, row["examples"])
+    # the standard deviation divides the sum of squares by count - 1
     return count, row[name], (row[name + SPREAD] or 0.0) ** 2 * (count - 1)
