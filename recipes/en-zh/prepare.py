@@ -7,17 +7,17 @@ The sentences are Tatoeba's, CC BY 2.0 FR, as manythings.org exports them: Engli
 tab, attribution. Files of the Tatoeba Challenge may be added with --more: their lines have two
 languages, then source and target, with tabs between; .gz is read as well.
 
-A pair stays if both sides are there, the English has a letter and the Chinese a Chinese character;
-spaces are made one, and a pair that was there before goes. Traditional characters become simplified
-with --simplify, which needs OpenCC (pip install opencc-python-reimplemented): without it they stay
-as they are, some hundredths of the sentences.
+A pair is kept if its English side contains a letter and its Chinese side a Chinese character. Runs
+of whitespace become one space, and duplicate pairs are dropped. --simplify converts traditional to
+simplified characters and needs OpenCC (pip install opencc-python-reimplemented); without it the
+few per cent of the sentences that are in traditional characters stay as they are.
 
-Sentences that share a side are kept together, and which split they go to is decided by a hash of
-the first of them: no English and no Chinese sentence of dev or test is in train, and the same
-export gives the same files. The shipped models were trained on a split of the same source and the
-same kind (55,392 / 1,500 / 1,000 pairs, export of 2026-02, with the Challenge's dev and test
-releases, which its dev and test came from): this one is like it, but not the same files, so that
-scores will differ a little.
+Pairs that share an English or a Chinese sentence always go to the same split, which is chosen by a
+hash of the first of them. No English and no Chinese sentence of dev or test is therefore in train,
+and the same export gives the same files. The shipped models were trained on a split of the same
+source, made in the same way (55,392 / 1,500 / 1,000 pairs, export of 2026-02; its dev and test
+pairs came from the dev and test releases of the Tatoeba Challenge). The files that this script
+writes are similar but not identical, so metrics will differ a little.
 """
 
 import argparse
@@ -35,14 +35,14 @@ Pair = tuple[str, str]
 
 HAN = re.compile("[\u3400-\u4dbf\u4e00-\u9fff]")
 LANGUAGE = re.compile(r"[a-z]{3}([_-]\w+)?")
-TOGETHER = 3  # pairs that share sentences, at most, for dev and test
+LARGEST_HELD_OUT_GROUP = 3  # larger groups of pairs that share sentences go to train
 
 
 def lines(path: Path) -> Iterator[str]:
-    """The lines of a file, of one in .gz, or of the .txt with pairs in a .zip."""
+    """The lines of a text file, of a .gz file, or of the cmn.txt in a .zip archive."""
     if path.suffix == ".zip":
         with zipfile.ZipFile(path) as archive:
-            (name,) = [each for each in archive.namelist() if each == "cmn.txt"] or [""]
+            (name,) = [entry for entry in archive.namelist() if entry == "cmn.txt"] or [""]
             if not name:
                 sys.exit(f"{path}: expected cmn.txt within; take cmn-eng.zip of manythings.org")
             with io.TextIOWrapper(archive.open(name), encoding="utf-8") as file:
@@ -53,31 +53,36 @@ def lines(path: Path) -> Iterator[str]:
 
 
 def pairs(path: Path) -> Iterator[Pair]:
-    """The first two columns, or those after two names of languages, English first."""
+    """The (English, Chinese) pairs of a file.
+
+    A line has English and Chinese in its first two columns (manythings.org), or two language codes
+    followed by the sentences in those languages (Tatoeba Challenge).
+    """
     for line in lines(path):
         columns = line.rstrip("\r\n").split("\t")
-        if len(columns) >= 4 and all(LANGUAGE.fullmatch(each) for each in columns[:2]):
-            turned = not columns[0].startswith("eng")
-            yield (columns[3], columns[2]) if turned else (columns[2], columns[3])
+        if len(columns) >= 4 and all(LANGUAGE.fullmatch(code) for code in columns[:2]):
+            chinese_first = not columns[0].startswith("eng")
+            yield (columns[3], columns[2]) if chinese_first else (columns[2], columns[3])
         elif len(columns) >= 2:
             yield columns[0], columns[1]
 
 
-def cleaned(found: Iterable[Pair], simplify: Callable[[str], str]) -> Iterator[Pair]:
-    """Pairs with both sides present, each once."""
+def clean_pairs(raw_pairs: Iterable[Pair], simplify: Callable[[str], str]) -> Iterator[Pair]:
+    """The pairs with text in both languages, with whitespace normalised and duplicates removed."""
     seen = set()
-    for pair in found:
-        english, chinese = (" ".join(unicodedata.normalize("NFC", each).split()) for each in pair)
+    for pair in raw_pairs:
+        english, chinese = (" ".join(unicodedata.normalize("NFC", side).split()) for side in pair)
         chinese = simplify(chinese)
-        present = any(map(str.isalpha, english)) and HAN.search(chinese)
-        if present and not HAN.search(english) and (english, chinese) not in seen:
+        has_both_languages = any(map(str.isalpha, english)) and HAN.search(chinese)
+        if has_both_languages and not HAN.search(english) and (english, chinese) not in seen:
             seen.add((english, chinese))
             yield english, chinese
 
 
-def families(found: list[Pair]) -> list[list[Pair]]:
-    """Pairs that share a sentence on either side, directly or through others, together."""
-    parent = list(range(len(found)))
+def group_pairs(clean: list[Pair]) -> list[list[Pair]]:
+    """Groups of pairs that share a sentence in either language, directly or through other pairs."""
+    # Union-find: each pair points to another pair of its group, or to itself if it is the root.
+    parent = list(range(len(clean)))
 
     def root(number: int) -> int:
         while parent[number] != number:
@@ -85,34 +90,37 @@ def families(found: list[Pair]) -> list[list[Pair]]:
             number = parent[number]
         return number
 
-    first: dict[tuple[int, str], int] = {}
-    for number, pair in enumerate(found):
-        for key in enumerate(pair):
-            parent[root(number)] = root(first.setdefault(key, number))
-    together: dict[int, list[Pair]] = {}
-    for number, pair in enumerate(found):
-        together.setdefault(root(number), []).append(pair)
-    return list(together.values())
+    first_with_sentence: dict[tuple[int, str], int] = {}
+    for number, pair in enumerate(clean):
+        for side in enumerate(pair):
+            parent[root(number)] = root(first_with_sentence.setdefault(side, number))
+    groups: dict[int, list[Pair]] = {}
+    for number, pair in enumerate(clean):
+        groups.setdefault(root(number), []).append(pair)
+    return list(groups.values())
 
 
-def split(found: list[Pair], dev: int, test: int) -> dict[str, list[Pair]]:
-    """Train, dev and test: families in the order of a hash, small ones first to test and dev."""
+def split(clean: list[Pair], dev: int, test: int) -> dict[str, list[Pair]]:
+    """The pairs of train, dev and test.
+
+    Groups are taken in the order of a hash. Small groups fill test, then dev; the rest is train.
+    """
     parts: dict[str, list[Pair]] = {"train": [], "dev": [], "test": []}
-    wanted = {"test": test, "dev": dev}
-    for family in sorted(families(found), key=lambda each: _hash(min(each)[0])):
-        room = [
+    sizes = {"test": test, "dev": dev}
+    for group in sorted(group_pairs(clean), key=lambda pairs: _hash(min(pairs)[0])):
+        splits_with_space = [
             name
-            for name, size in wanted.items()
-            if len(family) <= min(TOGETHER, size - len(parts[name]))
+            for name, size in sizes.items()
+            if len(group) <= min(LARGEST_HELD_OUT_GROUP, size - len(parts[name]))
         ]
-        parts[room[0] if room else "train"] += family
-    place = {pair: number for number, pair in enumerate(found)}
-    return {name: sorted(part, key=place.__getitem__) for name, part in parts.items()}
+        parts[splits_with_space[0] if splits_with_space else "train"] += group
+    position = {pair: number for number, pair in enumerate(clean)}
+    return {name: sorted(part, key=position.__getitem__) for name, part in parts.items()}
 
 
-def simplifier(wanted: bool) -> Callable[[str], str]:
-    """Traditional to simplified characters, where it is wanted."""
-    if not wanted:
+def simplifier(enabled: bool) -> Callable[[str], str]:
+    """A function that converts traditional to simplified characters, or changes nothing."""
+    if not enabled:
         return str
     try:
         from opencc import OpenCC
@@ -127,7 +135,7 @@ def _hash(text: str) -> str:
 
 
 def main() -> None:
-    """Write the three files, and say how many pairs and which checksum each has."""
+    """Write train.tsv, dev.tsv and test.tsv, and print the pair count and checksum of each."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("source", type=Path, help="cmn-eng.zip of manythings.org, or its cmn.txt")
     parser.add_argument("--more", type=Path, nargs="*", default=[], help="more files of pairs")
@@ -135,16 +143,16 @@ def main() -> None:
     parser.add_argument("--dev", type=int, default=1500, help="pairs of dev.tsv")
     parser.add_argument("--test", type=int, default=1000, help="pairs of test.tsv")
     parser.add_argument("--simplify", action="store_true", help="traditional to simplified")
-    asked = parser.parse_args()
-    for path in (asked.source, *asked.more):
+    args = parser.parse_args()
+    for path in (args.source, *args.more):
         if not path.is_file():
             sys.exit(f"no file {path}; download it first, see the top of this script")
-    read = (pair for path in (asked.source, *asked.more) for pair in pairs(path))
-    found = list(cleaned(read, simplifier(asked.simplify)))
-    asked.to.mkdir(parents=True, exist_ok=True)
-    for name, part in split(found, asked.dev, asked.test).items():
+    raw_pairs = (pair for path in (args.source, *args.more) for pair in pairs(path))
+    clean = list(clean_pairs(raw_pairs, simplifier(args.simplify)))
+    args.to.mkdir(parents=True, exist_ok=True)
+    for name, part in split(clean, args.dev, args.test).items():
         text = "".join(f"{english}\t{chinese}\n" for english, chinese in part)
-        (asked.to / f"{name}.tsv").write_text(text, encoding="utf-8")
+        (args.to / f"{name}.tsv").write_text(text, encoding="utf-8")
         sys.stdout.write(f"{name}.tsv  {len(part):6} pairs  sha256 {_hash(text)}\n")
 
 

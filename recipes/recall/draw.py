@@ -1,4 +1,4 @@
-"""The figures of docs/recall.md from what experiment.py wrote down.
+"""Draws the figures of docs/recall.md from the results that experiment.py saved.
 
 python recipes/recall/draw.py --to docs/pictures
 """
@@ -23,41 +23,44 @@ STYLE = {
 }
 
 
-def values(found: dict[str, Any], name: str, distance: int, number: str) -> list[float]:
-    """One number of a network at a distance, of every seed."""
-    return [found[key(seed, distance, name)][number] for seed in SEEDS]
+def values(results: dict[str, Any], name: str, distance: int, quantity: str) -> list[float]:
+    """One measured quantity of a network at a distance, for every seed."""
+    return [results[key(seed, distance, name)][quantity] for seed in SEEDS]
 
 
-def by_distance(axes: Axes, found: dict[str, Any], number: str) -> None:
-    """The middle seed as a line, all seeds as a band; lines that lie on others are thinner."""
-    for (name, colour), wide in zip(COLOURS.items(), (1.5, 4.5, 2.8, 1.1), strict=True):
-        rows = [sorted(values(found, name, distance, number)) for distance in DISTANCES]
-        middle, low, high = ([row[at] for row in rows] for at in (len(SEEDS) // 2, 0, -1))
-        axes.plot(DISTANCES, middle, "o-", color=colour, label=name, markersize=3, linewidth=wide)
+def by_distance(axes: Axes, results: dict[str, Any], quantity: str) -> None:
+    """Plot a quantity against distance: the median over seeds as a line, their range as a band."""
+    # Curves that coincide stay visible because those drawn later are thinner.
+    for (name, colour), line_width in zip(COLOURS.items(), (1.5, 4.5, 2.8, 1.1), strict=True):
+        rows = [sorted(values(results, name, distance, quantity)) for distance in DISTANCES]
+        middle, low, high = ([row[index] for row in rows] for index in (len(SEEDS) // 2, 0, -1))
+        axes.plot(
+            DISTANCES, middle, "o-", color=colour, label=name, markersize=3, linewidth=line_width
+        )
         axes.fill_between(DISTANCES, low, high, color=colour, alpha=0.15, linewidth=0)
     axes.set_xscale("log", base=2)
-    axes.set_xticks(DISTANCES, [str(each) for each in DISTANCES])
+    axes.set_xticks(DISTANCES, [str(distance) for distance in DISTANCES])
     axes.set_xlabel("distance: tokens of noise on either side")
 
 
-def draw_recall(found: dict[str, Any]) -> plt.Figure:
-    """How much is recalled, and how much gradient reaches what is to be recalled."""
+def draw_recall(results: dict[str, Any]) -> plt.Figure:
+    """The share of symbols recalled, and the gradient that reaches those symbols."""
     figure, (recall, gradient) = plt.subplots(1, 2, figsize=(7.0, 2.7), layout="constrained")
-    by_distance(recall, found, "right")
+    by_distance(recall, results, "right")
     recall.axhline(1 / SYMBOLS, color="#999999", linewidth=0.8, linestyle=":")
     recall.text(DISTANCES[-1], 1 / SYMBOLS + 0.02, "chance", ha="right", color="#666666")
     recall.set(ylim=(0, 1.04), ylabel="symbols recalled")
     recall.yaxis.set_major_formatter(matplotlib.ticker.PercentFormatter(1))
-    by_distance(gradient, found, "gradient before")
+    by_distance(gradient, results, "gradient before")
     gradient.set(yscale="log", ylabel="gradient at the symbols, untrained")
     gradient.legend(loc="lower left")
     return figure
 
 
 def draw_times(rows: list[dict[str, Any]]) -> plt.Figure:
-    """The time of a step by length, with one thread and with two."""
-    figure, places = plt.subplots(1, 2, figsize=(7.0, 2.5), layout="constrained", sharey=True)
-    for axes, threads in zip(places, (1, 2), strict=True):
+    """The time of a training step by source length, with one thread and with two."""
+    figure, panels = plt.subplots(1, 2, figsize=(7.0, 2.5), layout="constrained", sharey=True)
+    for axes, threads in zip(panels, (1, 2), strict=True):
         for name, colour in COLOURS.items():
             times = [
                 1000 * row["seconds"]
@@ -66,24 +69,24 @@ def draw_times(rows: list[dict[str, Any]]) -> plt.Figure:
             ]
             axes.plot(LENGTHS, times, "o-", color=colour, label=name, markersize=3)
         axes.set_xscale("log", base=2)
-        axes.set_xticks(LENGTHS, [str(each) for each in LENGTHS])
+        axes.set_xticks(LENGTHS, [str(length) for length in LENGTHS])
         axes.minorticks_off()
         axes.set(xlabel="tokens of a source", title=f"{threads} thread{'s' * (threads > 1)}")
-    places[0].set(yscale="log", ylabel="a step of training (ms)")
-    places[0].legend(loc="upper left")
+    panels[0].set(yscale="log", ylabel="a step of training (ms)")
+    panels[0].legend(loc="upper left")
     return figure
 
 
 def main() -> None:
-    """Draw what there is."""
-    asked = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    asked.add_argument("--of", type=Path, default=HERE, help="the folder of the results")
-    asked.add_argument("--to", type=Path, required=True, help="the folder of the figures")
-    args = asked.parse_args()
+    """Draw both figures and save them as PNG files."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--of", type=Path, default=HERE, help="the folder of the results")
+    parser.add_argument("--to", type=Path, required=True, help="the folder of the figures")
+    args = parser.parse_args()
     with matplotlib.rc_context(STYLE):
         for name, draw in (("recall", draw_recall), ("times", draw_times)):
-            found = json.loads((args.of / f"{name}.json").read_text("utf-8"))
-            draw(found).savefig(args.to / f"recall-{name}.png")
+            results = json.loads((args.of / f"{name}.json").read_text("utf-8"))
+            draw(results).savefig(args.to / f"recall-{name}.png")
 
 
 if __name__ == "__main__":

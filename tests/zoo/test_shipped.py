@@ -27,8 +27,8 @@ def test_a_model_is_small_and_has_a_card(name):
     folder = ZOO / name
     assert sum(each.stat().st_size for each in folder.iterdir()) <= MOST
     card = (folder / "README.md").read_text(encoding="utf-8")
-    for told in ("## Data and licence", "## Recipe", "## Scores", "## Limits", "sha256"):
-        assert told in card
+    for section in ("## Data and licence", "## Recipe", "## Metrics", "## Limits", "sha256"):
+        assert section in card
 
 
 @pytest.mark.parametrize("beams", [1, 5])
