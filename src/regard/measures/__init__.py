@@ -1,4 +1,4 @@
-"""Measures: from a trace to numbers. They are pure functions, and never run a model.
+"""Measures: numbers computed from a trace, by pure functions that never run a model.
 
 A measure takes a trace and a site, and returns one number per head, or a table of them. A trace of
 five tokens, whose one head attends to the token before::
@@ -23,8 +23,9 @@ Which file holds what:
 - `row_validity`: whether rows are valid weights at all;
 - `faithfulness`: the arithmetic of erasure curves and rank agreement.
 
-Numbers come from statistics that were taken while the model ran, where a trace keeps them; else
-from the weights, in strips of rows, so that no measure holds query x key numbers of a long text.
+Where a trace keeps statistics that were taken while the model ran, measures use them. Otherwise
+they read the weights in strips of rows, so that no measure holds all query x key weights of a long
+text in memory.
 """
 
 from regard.measures.alignment import (

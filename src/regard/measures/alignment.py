@@ -70,15 +70,15 @@ def grow_diag(forward: Weights, backward: Float[Tensor, "source target"]) -> Lin
     growing = True
     while growing:
         sources, targets = ({link[side] for link in links} for side in (0, 1))
-        joining = {
+        candidates = {
             (source, target)
             for source, target in either - links
             if (source not in sources or target not in targets)
             and any((source + down, target + across) in links for down, across in _NEIGHBOURS)
         }
-        growing = bool(joining)
+        growing = bool(candidates)
         # one at a time: a link that is added takes words away from the next candidates
-        links |= {min(joining)} if joining else set()
+        links |= {min(candidates)} if candidates else set()
     return frozenset(links)
 
 
@@ -132,10 +132,10 @@ class LinkAgreement:
 def agreement(drawn_links: Iterable[Links], gold: Iterable[GoldLinks]) -> LinkAgreement:
     """Precision, recall and alignment error rate over all sentences together."""
     drawn = sure = on_sure = on_possible = 0
-    for links, right in zip(drawn_links, gold, strict=True):
-        drawn, sure = drawn + len(links), sure + len(right.sure)
-        on_sure += len(links & right.sure)
-        on_possible += len(links & right.possible)
+    for links, gold_links in zip(drawn_links, gold, strict=True):
+        drawn, sure = drawn + len(links), sure + len(gold_links.sure)
+        on_sure += len(links & gold_links.sure)
+        on_possible += len(links & gold_links.possible)
     if not drawn + sure:
         raise InputError("expected some links, drawn or gold, got none at all")
     return LinkAgreement(

@@ -70,8 +70,8 @@ def revisits(trace: Trace, site: str, head: int | None = None) -> Int[Tensor, " 
     peaks = argmax_sources(trace, site, head)
     peaks = peaks[peaks >= 0]
     # the first step of each run of steps with the same peak
-    begun = peaks[torch.cat([torch.ones_like(peaks[:1]), peaks.diff()]) != 0]
-    visits = torch.bincount(begun, minlength=len(trace[site].columns))
+    run_starts = peaks[torch.cat([torch.ones_like(peaks[:1]), peaks.diff()]) != 0]
+    visits = torch.bincount(run_starts, minlength=len(trace[site].columns))
     return (visits - 1).clamp_min(0)
 
 
@@ -176,7 +176,7 @@ def _check_head(attention_map: AttentionMap, head: int) -> int:
 
 
 def _row_strips(trace: Trace, site: str, head: int | None) -> Iterator[Float[Tensor, "query key"]]:
-    """The rows of a head, or of the mean of all, in strips."""
+    """The weights of one head, or the mean over all heads if it is None, in strips of rows."""
     attention_map = _cross_map(trace, site)
     if head is not None:
         attention_map = attention_map.select([_check_head(attention_map, head)])

@@ -1,8 +1,9 @@
 """How well a ranking of tokens explains an output: erasure curves, and agreement of rankings.
 
-All are functions of numbers that a model gave: `full` for the whole input, and one value for each
-number of tokens that were erased, or kept alone. With the probability 0.75 for the whole input, and
-0.5 and 0.25 without the first and the first two tokens, `comprehensiveness` is 0.25 and 0.5.
+All are functions of a model's outputs, such as probabilities: `full` is the output for the whole
+input, and a curve has one output for each number of tokens that were erased, or kept alone. With
+the probability 0.75 for the whole input, and 0.5 and 0.25 without the first and the first two
+tokens, `comprehensiveness` is 0.25 and 0.5.
 """
 
 from collections.abc import Sequence
@@ -125,8 +126,8 @@ def spearman(one: Importance, other: Importance) -> float:
 
 def _pair_signs(importance: Importance) -> Float[Tensor, "token token"]:
     """1 where the first of two tokens ranks above the second, 0 for a tie, -1 below."""
-    wide = importance.detach().cpu().double()
-    return torch.sign(wide[:, None] - wide)
+    values = importance.detach().cpu().double()
+    return torch.sign(values[:, None] - values)
 
 
 def _check_pair(one: Importance, other: Importance) -> None:

@@ -46,12 +46,12 @@ def pattern_share(
     on_pattern = torch.zeros(attention_map.heads, dtype=torch.float64)
     total = torch.zeros_like(on_pattern)
     for run, weights in attention_map.row_strips():
-        own = rows[run.start : run.stop]
-        counted = torch.ones(len(own), len(columns), dtype=torch.bool)
+        positions = rows[run.start : run.stop]
+        counted = torch.ones(len(positions), len(columns), dtype=torch.bool)
         counted[:, :1] &= not without_first
-        counted &= (columns != own[:, None]) | (not without_self)
+        counted &= (columns != positions[:, None]) | (not without_self)
         mass = weights.cpu().double() * counted
-        on_pattern += (mass * _keys_of_role(role, numbers, own, columns)).sum(dim=(1, 2))
+        on_pattern += (mass * _keys_of_role(role, numbers, positions, columns)).sum(dim=(1, 2))
         total += mass.sum(dim=(1, 2))
     return on_pattern / total
 

@@ -140,8 +140,8 @@ def _row_strips(attention_map: AttentionMap) -> Iterator[Rows]:
     """The weights of all rows with the sink as last column, in strips of rows."""
     sink = attention_map.row_statistics.on_sink
     for run, weights in attention_map.row_strips(WEIGHTS_AT_ONCE * attention_map.heads):
-        own = sink[:, run.start : run.stop, None].to(weights)
-        yield torch.cat([weights, own], dim=2).cpu().double()
+        sink_column = sink[:, run.start : run.stop, None].to(weights)
+        yield torch.cat([weights, sink_column], dim=2).cpu().double()
 
 
 def _atlas_rows(attention_map: AttentionMap) -> Rows:
@@ -181,12 +181,12 @@ def _distance_table(strips: Iterable[Rows]) -> Table:
 def _row_distances(shares: Rows) -> Float[Tensor, "head head query"]:
     """The distance between the rows of each two maps."""
     heads, rows, _ = shares.shape
-    own = _entropy_in_bits(shares)
+    entropy = _entropy_in_bits(shares)
     table = shares.new_zeros(heads, heads, rows)
     for head in range(heads - 1):
         middle = _entropy_in_bits((shares[head] + shares[head + 1 :]).mul_(0.5))
         # rounding can make the divergence of equal rows slightly negative
-        distance = (middle - (own[head] + own[head + 1 :]) / 2).clamp_min(0).sqrt()
+        distance = (middle - (entropy[head] + entropy[head + 1 :]) / 2).clamp_min(0).sqrt()
         table[head, head + 1 :] = table[head + 1 :, head] = distance
     return table
 

@@ -1,4 +1,4 @@
-"""The numbers of each head of one site: entropy, distance, and where its weight falls."""
+"""Numbers that describe each head of a site: entropy, distance, and which keys get its weight."""
 
 from dataclasses import dataclass, fields
 from typing import Any
@@ -82,14 +82,14 @@ def head_numbers(trace: Trace, site: str) -> HeadNumbers:
     <HeadNumbers of 1 heads over 3 rows: 1 to 1 effective keys>
     """
     attention_map = trace[site]
-    rows, live = row_numbers(attention_map), attending_rows(attention_map)
-    means = {name: mean_over_rows(part, live) for name, part in rows.items()}
+    rows, attending = row_numbers(attention_map), attending_rows(attention_map)
+    means = {name: mean_over_rows(part, attending) for name, part in rows.items()}
     if attention_map.kind == "cross":
         undefined = ("distance", "on_self", "on_previous", "on_next", "on_future")
         means |= {name: torch.full_like(means[name], torch.nan) for name in undefined}
     return HeadNumbers(
-        rows=int(live.any(dim=0).sum()),
-        effective_keys=mean_over_rows(rows["entropy"].exp(), live),
+        rows=int(attending.any(dim=0).sum()),
+        effective_keys=mean_over_rows(rows["entropy"].exp(), attending),
         evenness=_evenness(trace, attention_map),
         locality=means["on_self"] + means["on_previous"] + means["on_next"],
         **means,
@@ -154,13 +154,13 @@ def distance_profile(trace: Trace, site: str, reach: int = 8) -> Float[Tensor, "
         )
     total = torch.zeros(attention_map.heads, 2 * reach + 1, dtype=torch.float64)
     count = torch.zeros_like(total)
-    live = attending_rows(attention_map)
+    attending = attending_rows(attention_map)
     height = max(reach, _BAND_ROWS)
     for start in range(0, len(attention_map.rows), height):
         run = range(start, min(len(attention_map.rows), start + height))
         for head in range(attention_map.heads):
             mass, has_key = _diagonals(attention_map, head, run, reach)
-            counted = has_key & live[head, run.start : run.stop, None]
+            counted = has_key & attending[head, run.start : run.stop, None]
             total[head] += mass.where(counted, 0.0).sum(dim=0)
             count[head] += counted.sum(dim=0)
     return total / count
@@ -203,28 +203,28 @@ def _mass_by_kind(trace: Trace, attention_map: AttentionMap) -> dict[str, Heads]
     unknown = torch.full((attention_map.heads,), torch.nan, dtype=torch.float64)
     if isinstance(attention_map.source, SummaryOnly):
         return dict.fromkeys(("on_special", "on_punctuation", "deviation"), unknown)
-    tokens, live = trace.tokens(attention_map.columns), attending_rows(attention_map)
+    tokens, attending = trace.tokens(attention_map.columns), attending_rows(attention_map)
     by_kind = attention_map.received(token_kinds(tokens)).by_label
     assert by_kind is not None
     # a text without punctuation or special tokens has fewer labels than there are kinds
     rows = torch.nn.functional.pad(by_kind.cpu().double(), (0, PUNCTUATION + 1 - by_kind.shape[2]))
-    special, punctuation = (mean_over_rows(rows[..., n], live) for n in (SPECIAL, PUNCTUATION))
+    special, punctuation = (mean_over_rows(rows[..., n], attending) for n in (SPECIAL, PUNCTUATION))
     exact = not isinstance(attention_map.source, RecomputableWeights) or attention_map.source.exact
     known = exact and has_every_column(trace, attention_map)
     return {
         "on_special": unknown if tokens.special is None else special,
         "on_punctuation": punctuation if tokens.named else unknown,
-        "deviation": _deviation(attention_map, rows.sum(dim=2), live) if known else unknown,
+        "deviation": _deviation(attention_map, rows.sum(dim=2), attending) if known else unknown,
     }
 
 
 def _deviation(
-    attention_map: AttentionMap, sums: HeadRows, live: Bool[Tensor, "head query"]
+    attention_map: AttentionMap, sums: HeadRows, attending: Bool[Tensor, "head query"]
 ) -> Heads:
     """The largest |1 - sum| of each head's attending rows; NaN where no row attends."""
     numbers = attention_map.row_statistics
     sums = sums + numbers.on_sink.cpu()
     # padding has no column if it was dropped from the map, and one if it was not
     missing = torch.minimum((1 - sums).abs(), (1 - sums - numbers.on_padding.cpu()).abs())
-    worst = missing.masked_fill(~live, 0.0).amax(dim=1) if sums.shape[1] else sums.sum(dim=1)
-    return worst.where(worst.isfinite() & live.any(dim=1), torch.nan)
+    worst = missing.masked_fill(~attending, 0.0).amax(dim=1) if sums.shape[1] else sums.sum(dim=1)
+    return worst.where(worst.isfinite() & attending.any(dim=1), torch.nan)

@@ -39,8 +39,8 @@ def repeat_attention(trace: Trace, site: str) -> RepeatAttention:
     (1, 0.25, 0.75)
     """
     attention_map = self_attention_map(trace, site)
-    repeated, live = rows_of_repeated_tokens(trace, site), attending_rows(attention_map)
-    masses = torch.zeros(2, *live.shape, dtype=torch.float64)
+    repeated, attending = rows_of_repeated_tokens(trace, site), attending_rows(attention_map)
+    masses = torch.zeros(2, *attending.shape, dtype=torch.float64)
     if repeated.any():
         numbers = token_numbers(trace, attention_map)
         rows, columns = (
@@ -49,7 +49,7 @@ def repeat_attention(trace: Trace, site: str) -> RepeatAttention:
         for run, weights in attention_map.row_strips():
             patterns = repeat_patterns(numbers, rows[run.start : run.stop], columns)
             masses[:, :, run.start : run.stop] = _mass_on_patterns(weights, patterns).cpu()
-    counted = live & repeated
+    counted = attending & repeated
     duplicate, induction = (mean_over_rows(mass, counted) for mass in masses)
     return RepeatAttention(int(counted.any(dim=0).sum()), duplicate, induction)
 

@@ -215,14 +215,14 @@ def _share_of_offsets(attention_map: AttentionMap, offsets: list[int]) -> Heads:
 
 def _neighbour_strengths(attention_map: AttentionMap) -> dict[str, Heads]:
     """The strengths of previous, self, next and local, by name."""
-    rows, live = row_numbers(attention_map), attending_rows(attention_map)
+    rows, attending = row_numbers(attention_map), attending_rows(attention_map)
     names = {"previous": -1, "self": 0, "next": 1}
     strengths = {
-        name: mean_over_rows(rows[f"on_{name}"], live & _has_key(attention_map, ahead))
+        name: mean_over_rows(rows[f"on_{name}"], attending & _has_key(attention_map, ahead))
         for name, ahead in names.items()
     }
     near = rows["on_previous"] + rows["on_self"] + rows["on_next"]
-    return strengths | {"local": mean_over_rows(near, live)}
+    return strengths | {"local": mean_over_rows(near, attending)}
 
 
 def _has_key(attention_map: AttentionMap, ahead: int) -> Bool[Tensor, " query"]:

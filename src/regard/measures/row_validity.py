@@ -45,16 +45,17 @@ def row_validity(trace: Trace, site: str) -> RowValidity:
     (0.25, 0.5)
     """
     attention_map = trace[site]
-    live, sums = attending_rows(attention_map), _row_sums(trace, attention_map)
+    attending, sums = attending_rows(attention_map), _row_sums(trace, attention_map)
+    # where the sum of a row is unknown (NaN), a finite entropy shows that its weights are finite
     finite = sums.isfinite() | sums.isnan() & attention_map.row_statistics.entropy.isfinite().cpu()
-    sound = live & finite
+    sound = attending & finite
     missing = mean_over_rows((1 - sums).clamp_min(0).nan_to_num(), sound & ~sums.isnan())
     known = mean_over_rows(attention_map.row_statistics.on_padding.cpu().double(), sound)
     softmax = attention_map.statistics is not None or isinstance(
         attention_map.source, RecomputableWeights
     )
     return RowValidity(
-        (~live & finite).double().mean(dim=1),
+        (~attending & finite).double().mean(dim=1),
         (~finite | _has_negative(attention_map)).double().mean(dim=1),
         (sums - 1).masked_fill(~sound, 0.0).amax(dim=1),
         missing,

@@ -54,5 +54,6 @@ def strip_marks(text: str) -> str:
     >>> [strip_marks(text) for text in ("▁love", "##ing", "Ġyou", "lov@@", "##")]
     ['love', 'ing', 'you', 'lov', '##']
     """
-    whole = text.strip(_MARKS)
-    return whole.removeprefix("##").removesuffix("</w>").removesuffix("@@") or whole
+    piece = text.strip(_MARKS)
+    # a piece that is nothing but marks, such as ##, stands for itself
+    return piece.removeprefix("##").removesuffix("</w>").removesuffix("@@") or piece

@@ -163,18 +163,18 @@ def diagonal_baseline(sentence: SentencePair) -> Weights:
 
 def peak_accuracy(weights: Iterable[Tensor], gold: Iterable[GoldLinks]) -> float:
     """The share of linked target words whose largest weight is on a word they are linked to."""
-    right = total = 0
+    correct = total = 0
     for pair_weights, links in zip(weights, gold, strict=True):
         linked: dict[int, set[int]] = {}
         for source, target in links.possible:
             linked.setdefault(target, set()).add(source)
         total += len(linked)
-        right += sum(
+        correct += sum(
             int(pair_weights[target].argmax()) in words for target, words in linked.items()
         )
     if not total:
         raise InputError("expected at least one linked word, got none")
-    return right / total
+    return correct / total
 
 
 def unknown_word_share(tokenizer: Any, words: Sequence[str]) -> float:

@@ -1,4 +1,4 @@
-"""Interventions: a change of a model's attention tried on texts, with loss and traces compared."""
+"""Interventions: edit a model's attention, and compare its loss and traces before and after."""
 
 import math
 from collections.abc import Callable, Sequence

@@ -1,4 +1,10 @@
-"""Head knock-outs: what changes in a model's output when one head at a time is disabled."""
+"""Head knock-outs: what changes in a model's output when one head at a time is disabled.
+
+The heads of one site are knocked out in a batch, or in several where one is too large. The first
+example of a batch runs unchanged, and in each further example another head is disabled. With 4
+heads the model reads the same text 5 times in one pass, and the logits of examples 1 to 4 are
+compared with those of example 0.
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -148,6 +154,7 @@ class KnockOutEdit:
 
     site: KnockOutSite
     disabled: Bool[Tensor, "variant head"]
+    """True for the heads that are disabled in a variant; none in the first."""
 
     def __call__(self, call: AttentionCall) -> Edit | None:
         """The call's weights, with those of the disabled heads replaced."""
@@ -160,6 +167,7 @@ class KnockOutEdit:
                 "is which; choose other sites with sites="
             )
         weights = call.weights()
+        # a site may run several rows per example, one after another in the batch
         disabled = self.disabled.repeat_interleave(call.sizes[0] // len(self.disabled), dim=0)
         disabled = disabled[:, :, None, None].to(weights.device)
         if self.site.to == "zero":
@@ -194,9 +202,9 @@ def _heads_by_site(run: CleanRun, patterns: SitePatterns) -> dict[str, int]:
 
 def _pair_with_targets(inputs: Any, target: Any) -> list[tuple[Any, str | None]]:
     """Each input with its target, None where there is none."""
-    several = isinstance(inputs, list)
-    texts = inputs if several else [inputs]
-    targets = [None] * len(texts) if target is None else target if several else [target]
+    is_list = isinstance(inputs, list)
+    texts = inputs if is_list else [inputs]
+    targets = [None] * len(texts) if target is None else target if is_list else [target]
     if not texts or isinstance(targets, str) or len(targets) != len(texts):
         came = "one text" if isinstance(targets, str) else f"{len(targets)} targets"
         raise InputError(

@@ -1,4 +1,8 @@
-"""Leaks: outputs that change though they should not, by later tokens or by padding in a batch."""
+"""Leaks: outputs that change though they should not, by later tokens or by padding in a batch.
+
+A causal model that reads "I love you" has to give the same output for "I" whatever follows, and any
+model has to give the same output for a text whether or not it is padded beside a longer one.
+"""
 
 import inspect
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Surveys to files and back: tables as CSV or parquet, and JSON, which keeps every digit."""
+"""Write surveys to files and read them: tables as CSV or parquet, and JSON without any loss."""
 
 import csv
 import json
@@ -64,8 +64,8 @@ def to_json(survey: Survey) -> dict[str, Any]:
         }
         for site, statistics in survey.sites.items()
     }
-    own = {name: part for name, part in vars(survey).items() if name != "sites"}
-    return {"format": FORMAT, **own, "sites": sites}
+    totals = {name: part for name, part in vars(survey).items() if name != "sites"}
+    return {"format": FORMAT, **totals, "sites": sites}
 
 
 def from_json(record: Mapping[str, Any]) -> Survey:

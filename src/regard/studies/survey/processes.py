@@ -42,19 +42,20 @@ class Processes:
         """The texts of all processes, in their order, in every process."""
         if self.size == 1:
             return [text]
-        own = torch.tensor(list(text.encode()), dtype=torch.uint8, device=_device())
+        encoded = torch.tensor(list(text.encode()), dtype=torch.uint8, device=_device())
         sizes = [torch.zeros(1, dtype=torch.long, device=_device()) for _ in range(self.size)]
         with self._named_failures():
-            dist.all_gather(sizes, torch.tensor([len(own)], device=_device()))
+            dist.all_gather(sizes, torch.tensor([len(encoded)], device=_device()))
             longest = max(int(size) for size in sizes)
-            texts = [own.new_zeros(longest) for _ in sizes]
-            dist.all_gather(texts, torch.nn.functional.pad(own, (0, longest - len(own))))
+            # all_gather needs tensors of one size, so shorter texts are padded with zeros
+            texts = [encoded.new_zeros(longest) for _ in sizes]
+            dist.all_gather(texts, torch.nn.functional.pad(encoded, (0, longest - len(encoded))))
         pairs = zip(texts, sizes, strict=True)
         return [bytes(padded[: int(size)].tolist()).decode() for padded, size in pairs]
 
     @contextmanager
     def _named_failures(self) -> Iterator[None]:
-        """Turn the failure of a collective call into a sentence: another process has died."""
+        """Turn the failure of a collective call into an error that says what happened."""
         try:
             yield
         except RuntimeError as error:

@@ -116,6 +116,7 @@ class SurveyRun:
         for portion in _portions(texts):
             digest = text_digest(portion, digest)
             skipped = 0
+            # the portion in which the saved survey stopped: its digest covers all texts up to here
             if loaded.digest and passed == loaded.before:
                 if digest != loaded.digest:
                     raise self._state_file.refusal
@@ -134,11 +135,12 @@ class SurveyRun:
         done = start.before + sum(map(len, groups[: start.groups]))
         for first in range(start.groups, len(groups), processes.size):
             round_groups = groups[first : first + processes.size]
-            own = self._progress[1].survey
+            own_survey = self._progress[1].survey
             if processes.rank < len(round_groups):
-                own = own + self._survey_group(round_groups[processes.rank])
-            here = replace(start, survey=own, groups=first + len(round_groups))
-            self._progress = self._progress[0], here
+                own_survey = own_survey + self._survey_group(round_groups[processes.rank])
+            # the groups of the other processes count as done too: they run at the same time
+            own = replace(start, survey=own_survey, groups=first + len(round_groups))
+            self._progress = self._progress[0], own
             done += sum(map(len, round_groups))
             self._report(done)
 
