@@ -85,6 +85,7 @@ def group_pairs(clean: list[Pair]) -> list[list[Pair]]:
     parent = list(range(len(clean)))
 
     def root(number: int) -> int:
+        """The pair that represents the group of a pair."""
         while parent[number] != number:
             parent[number] = parent[parent[number]]
             number = parent[number]
@@ -92,8 +93,9 @@ def group_pairs(clean: list[Pair]) -> list[list[Pair]]:
 
     first_with_sentence: dict[tuple[int, str], int] = {}
     for number, pair in enumerate(clean):
-        for side in enumerate(pair):
-            parent[root(number)] = root(first_with_sentence.setdefault(side, number))
+        # The key (0, sentence) stands for an English sentence, (1, sentence) for a Chinese one.
+        for sentence in enumerate(pair):
+            parent[root(number)] = root(first_with_sentence.setdefault(sentence, number))
     groups: dict[int, list[Pair]] = {}
     for number, pair in enumerate(clean):
         groups.setdefault(root(number), []).append(pair)
@@ -131,6 +133,7 @@ def simplifier(enabled: bool) -> Callable[[str], str]:
 
 
 def _hash(text: str) -> str:
+    """The SHA-256 checksum of a text in hexadecimal digits."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 

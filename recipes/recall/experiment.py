@@ -32,7 +32,7 @@ from torch.nn import functional as F
 from regard.models import Recurrent, Transformer
 
 HERE = Path(__file__).parent
-SYMBOLS, NOISE, RECALLED = 16, 16, 3
+SYMBOLS, NOISE, RECALLED = 16, 16, 3  # kinds of symbols and of noise tokens; symbols per source
 START = SYMBOLS + NOISE
 VOCAB, WIDTH, BATCH, STEPS = START + 1, 64, 64, 300
 DISTANCES = (2, 4, 8, 16, 32, 64)
@@ -67,15 +67,18 @@ class Convolutional(nn.Module):
         return self.out(decoded.transpose(1, 2))
 
     def _embed(self, ids: Tensor) -> Tensor:
+        """The sum of token and position embeddings, [batch, dim, token] as convolutions need it."""
         positions = torch.arange(ids.shape[1], device=ids.device)
         return (self.words(ids) + self.places(positions)).transpose(1, 2)
 
 
 def _recurrent(attention: str) -> nn.Module:
+    """A recurrent encoder-decoder; `attention` is "additive" or "none"."""
     return Recurrent(vocab=VOCAB, d_embed=WIDTH, hidden=WIDTH, attention=attention, dropout=0.0)
 
 
 def _transformer() -> nn.Module:
+    """A small pre-norm Transformer encoder-decoder."""
     return Transformer(
         vocab=VOCAB, d_model=WIDTH, layers=2, heads=4, d_ff=2 * WIDTH, dropout=0.0, norm_first=True
     )
@@ -128,7 +131,7 @@ def gradient(model: nn.Module, distance: int) -> tuple[float, float]:
     return float(symbols), float(symbols / grad.norm())
 
 
-def trained(name: str, distance: int, seed: int) -> dict[str, float]:
+def train_and_measure(name: str, distance: int, seed: int) -> dict[str, float]:
     """The results of training one network: symbols recalled, and the gradient before and after."""
     torch.manual_seed(seed)
     model, generator = NETWORKS[name](), torch.Generator().manual_seed(seed)
@@ -199,11 +202,11 @@ def main() -> None:
         return
     path = args.to / "recall.json"
     results: dict[str, Any] = json.loads(path.read_text("utf-8")) if path.exists() else {}
-    cells = [(s, d, n) for s, d, n in product(SEEDS, DISTANCES, NETWORKS)]
+    cells = list(product(SEEDS, DISTANCES, NETWORKS))
     missing = [cell for cell in cells if key(*cell) not in results]
     start = time.monotonic()
     for done, (seed, distance, name) in enumerate(missing, start=1):
-        results[key(seed, distance, name)] = trained(name, distance, seed)
+        results[key(seed, distance, name)] = train_and_measure(name, distance, seed)
         write(path, results)
         left = (time.monotonic() - start) / done * (len(missing) - done) / 60
         print(

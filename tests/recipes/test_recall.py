@@ -53,7 +53,7 @@ def test_a_network_sees_no_symbol_before_it_writes_it(experiment, place):
 
 def test_a_cell_tells_what_was_recalled_and_what_gradient_arrived(experiment, monkeypatch):
     monkeypatch.setattr(experiment, "STEPS", 3)
-    cell = experiment.trained("recurrent, attention", 2, seed=0)
+    cell = experiment.train_and_measure("recurrent, attention", 2, seed=0)
     assert 0 <= cell["right"] <= 1
     assert 0 < cell["share before"] < 1
     assert cell["gradient after"] > 0
@@ -62,7 +62,7 @@ def test_a_cell_tells_what_was_recalled_and_what_gradient_arrived(experiment, mo
 def test_what_is_there_is_not_run_again(experiment, monkeypatch, tmp_path, found):
     (tmp_path / "recall.json").write_text(json.dumps(found))
     monkeypatch.setattr(sys, "argv", ["experiment.py", "--to", str(tmp_path)])
-    monkeypatch.setattr(experiment, "trained", None)  # a call would fail
+    monkeypatch.setattr(experiment, "train_and_measure", None)  # a call would fail
     experiment.main()
     assert json.loads((tmp_path / "recall.json").read_text()) == found
 
