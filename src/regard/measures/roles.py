@@ -140,7 +140,7 @@ def leading_roles(trace: Trace, site: str) -> LeadingRoles:
     <LeadingRoles: previous 85%>
     """
     strengths = roles(trace, site)
-    offsets = _offsets(trace, site)
+    offsets = _offsets_or_zero(trace, site)
     rivals = dict(strengths)
     single = torch.stack([strengths[name] for name in ("previous", "self", "next")]).amax(dim=0)
     rivals["local"] = rivals["local"] - single
@@ -200,7 +200,7 @@ def aligner(trace: Trace, site: str) -> Heads:
     return confidence * chosen[:, :-1].sum(dim=1) / counted.sum(dim=1).clamp(max=words)
 
 
-def _offsets(trace: Trace, site: str) -> list[int]:
+def _offsets_or_zero(trace: Trace, site: str) -> list[int]:
     """The best offset of each head, 0 where offsets are unknown."""
     attention_map = trace[site]
     if attention_map.kind == "cross" or isinstance(attention_map.source, SummaryOnly):

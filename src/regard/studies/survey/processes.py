@@ -34,7 +34,7 @@ class Processes:
         if self.size == 1:
             return list(flags)
         reduced = torch.tensor(flags, dtype=torch.uint8, device=_device())
-        with self._named_failures():
+        with self._explain_failures():
             dist.all_reduce(reduced, op=dist.ReduceOp.MAX)
         return [bool(flag) for flag in reduced.tolist()]
 
@@ -44,7 +44,7 @@ class Processes:
             return [text]
         encoded = torch.tensor(list(text.encode()), dtype=torch.uint8, device=_device())
         sizes = [torch.zeros(1, dtype=torch.long, device=_device()) for _ in range(self.size)]
-        with self._named_failures():
+        with self._explain_failures():
             dist.all_gather(sizes, torch.tensor([len(encoded)], device=_device()))
             longest = max(int(size) for size in sizes)
             # all_gather needs tensors of one size, so shorter texts are padded with zeros
@@ -54,7 +54,7 @@ class Processes:
         return [bytes(padded[: int(size)].tolist()).decode() for padded, size in pairs]
 
     @contextmanager
-    def _named_failures(self) -> Iterator[None]:
+    def _explain_failures(self) -> Iterator[None]:
         """Turn the failure of a collective call into an error that says what happened."""
         try:
             yield

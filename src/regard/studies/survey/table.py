@@ -54,7 +54,7 @@ class Survey:
     def columns(self) -> list[str]:
         """The names of the columns of `rows`."""
         both = [measure + end for measure in self.measures for end in ("", SPREAD)]
-        return [*_HEAD_COLUMNS, *both, *(measure + COUNT for measure in self._sparse)]
+        return [*_HEAD_COLUMNS, *both, *(measure + COUNT for measure in self._sparse_measures)]
 
     @property
     def rows(self) -> list[dict[str, Any]]:
@@ -63,7 +63,7 @@ class Survey:
         None marks a number that no example has. A measure that only some examples have, as texts of
         one token have no evenness, also has a column with their number.
         """
-        sparse = self._sparse
+        sparse = self._sparse_measures
         return [
             row | {name + COUNT: count for name, count in counts.items() if name in sparse}
             for site, statistics in self.sites.items()
@@ -71,7 +71,7 @@ class Survey:
         ]
 
     @property
-    def _sparse(self) -> list[str]:
+    def _sparse_measures(self) -> list[str]:
         """The measures that some head has for some examples and not for others."""
         numbers = set[int]()
         for statistics in self.sites.values():
