@@ -27,6 +27,10 @@ def shared(folder, processes=2, stopping=0, dying=0):
         str(dying),
     ]
     start = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
+    if dying:
+        # torchrun ends the other processes as soon as it sees one die; on a busy machine that may
+        # be before they have printed why they stop
+        start.append("--monitor-interval=5")
     path = os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")])
     settings = os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "COVERAGE_CORE": ""}
     command = [sys.executable, *start, *script]
