@@ -31,7 +31,7 @@ export interface Frame {
 export const FONT_SIZE = 12;
 export const LINE = 15;
 const LARGEST_CELL = 44; // pixels; maps with few cells get larger ones
-const ALL_LABELLED = 64; // up to so many rows all get their label, however tall the map becomes
+const ALL_LABELLED = 64; // all rows of a map with at most this many get their label, however tall the map becomes
 export const SLANTED = 19; // pixels that a slanted label needs beside the next
 const MEASURED = 400; // labels that are measured to find the width of all
 export const SLANT = -Math.PI / 4;

@@ -9,7 +9,7 @@ import type { View, ViewProps } from "../view";
 
 const FONT_SIZE = 13;
 const TALLEST = 7000; // pixels; browsers refuse much larger canvases
-const ALL_SHOWN = 64; // up to so many tokens are all shown; of longer texts, only those with lines
+const ALL_SHOWN = 64; // texts of at most this many tokens show all of them; longer ones only those with lines
 const GAP = 0.7; // rows of space where tokens are left out
 const LABEL_HEIGHT = 16; // pixels
 const TOP = 28; // pixels for the headings

@@ -14,7 +14,7 @@ from regard.errors import FileError, InputError
 
 __all__ = ["PixelReader", "is_picture", "page_picture", "read_picture"]
 
-_MODES = {1: "L", 3: "RGB", 4: "RGBA"}  # Pillow's name of a picture with so many channels
+_MODES = {1: "L", 3: "RGB", 4: "RGBA"}  # Pillow mode by number of channels
 # The first bytes of PNG, JPEG and GIF, which every browser shows.
 _BROWSER_FORMATS = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8")
 _BILINEAR = 2  # Pillow's number for it

@@ -1,7 +1,7 @@
 """One decoding step in C++: all layers of a decoder for one new token in each row.
 
-The parameters are described to the kernel once, as pointers and sizes; before each step the kernel
-is told where the cache and the source lie. See `regard.kernels.decode.decoder_step` for the
+The parameters are described to the kernel once, as pointers and sizes; before each step it also
+gets the addresses of the cache and the source. See `regard.kernels.decode.decoder_step` for the
 structures.
 """
 

@@ -99,7 +99,7 @@ def _describe_verified(call: EagerCall) -> Tapped | None:
 
 
 def _lazy_weights(call: EagerCall) -> Tensor:
-    """The weights that the function would return, made only if somebody reads them."""
+    """The weights that the function would return, computed only when they are read."""
     query, keys = call.query, call.key.shape[2]
     recipe = TensorRecipe(lambda: call.run()[1])
     return LazyTensor(recipe, (*query.shape[:3], keys), query.dtype, query.device)

@@ -13,8 +13,8 @@ Three modules, one for each form in which a mask arrives:
   the key, as flex_attention and transformers write them. The function is evaluated at places that
   decide between the candidates, described, and checked at many more places. The result is a
   `MaskFacts`: a window, which keys are real, and segments.
-- `lazy.py`: a `LazyMask`, a tensor that looks like the dense mask but is only made if somebody
-  reads its numbers. Until then it carries its `MaskFacts`.
+- `lazy.py`: a `LazyMask`, a tensor that looks like the dense mask but is only made when its numbers
+  are read. Until then it carries its `MaskFacts`.
 
 Example: two sentences of 4 tokens, the second padded at the left, in a causal model.
 

@@ -37,7 +37,7 @@ class TensorRecipe:
 
     @property
     def may_have_changed(self) -> bool:
-        """True if somebody may have written into the tensor since it was handed out.
+        """True if the model may have written into the tensor since it was handed out.
 
         A tensor of inference mode has no version counter, so it always may have changed.
         """
@@ -102,7 +102,7 @@ def _make_dense(value: Any) -> Any:
 
 
 class LazyMask(LazyTensor):
-    """A mask (batch, 1, query, key) that carries its facts until somebody reads its numbers.
+    """A mask (batch, 1, query, key) that carries its facts until its numbers are read.
 
     A part of a mask shares the recipe of the whole; `corner` is its first row and column there.
     """
@@ -127,7 +127,7 @@ class LazyMask(LazyTensor):
 
     @property
     def current_facts(self) -> MaskFacts | None:
-        """The facts, or None if somebody may have written into the mask since."""
+        """The facts, or None if the model may have written into the mask since."""
         return None if self.recipe.may_have_changed else self.facts
 
     def crop(self, index: Any) -> "LazyMask | None":
