@@ -19,7 +19,7 @@ from regard.views.state import ViewState
 SHADES, ASCII_SHADES = " ░▒▓█", " .:*#"
 FAINTEST = 0.04  # a fainter shade is drawn as a blank
 BARS = " ▏▎▍▌▋▊▉█"
-STEPS = 256  # shades that are told apart, as many as there are colours; styles are cached by step
+STEPS = 256  # distinct shades, one per colour; styles are cached by shade
 _ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 # Control and format characters would move the cursor or reverse the direction of the text.
 _UNSAFE_CATEGORIES = ("Cc", "Cf", "Cs", "Zl", "Zp")
