@@ -18,10 +18,11 @@ Either way the result is one `LoadedModel`, on which a caller can rely without a
 LoadedModel('en-zh-transformer', Transformer, translates, context_length=1024)
 >>> trace = regard.capture(loaded.model, loaded.processor, "I love you", generate=True)
 
-Where what is: `loaded_model` has `load`; `abilities` tells what a model can do; `devices` finds a
-device by name; `pictures` reads image files and makes pixels of them; `descriptions` tells what the
-files of a folder say about its model without loading it; `local_models` lists the
-models that are shipped or in the hub's cache.
+Where what is: `loaded_model` has `load`; `remote_code` finds code that a folder wants to run and
+keeps transformers from running it; `abilities` tells what a model can do; `devices` finds a device
+by name; `pictures` reads image files and makes pixels of them; `descriptions` tells what the files
+of a folder say about its model without loading it; `local_models` lists the models that are shipped
+or in the hub's cache.
 """
 
 from regard.loading.descriptions import ModelDescription, describe_model, find_models

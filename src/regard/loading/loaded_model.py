@@ -19,6 +19,11 @@ from regard.loading.abilities import (
 )
 from regard.loading.devices import find_device
 from regard.loading.pictures import PixelReader
+from regard.loading.remote_code import (
+    check_needs_no_code,
+    closed_transformers,
+    refuse_processor_code,
+)
 from regard.models import from_pretrained
 from regard.models.checkpoints.files import read_json
 from regard.models.checkpoints.locations import checkpoint_folder
@@ -146,9 +151,11 @@ def _picture_reader(model: Any, folder: Path) -> Any:
     """
     if find_spec("transformers") is not None and (folder / "preprocessor_config.json").is_file():
         with suppress(Exception):  # whatever it lacks, such as torchvision
-            return _silenced_transformers().AutoImageProcessor.from_pretrained(
-                folder, local_files_only=True
-            )
+            hf = _silenced_transformers()
+            with closed_transformers():
+                return hf.AutoImageProcessor.from_pretrained(
+                    folder, local_files_only=True, trust_remote_code=False
+                )
     return PixelReader.for_model(folder, model.config, model.tokenizer)
 
 
@@ -159,28 +166,43 @@ def _load_by_transformers(
     if find_spec("transformers") is None:
         raise InputError(f"{refusal}; to load it by transformers: pip install 'regard[hf]'")
     hf = _silenced_transformers(progress_bars=progress and sys.stderr.isatty())
-    source: dict[str, Any] = {"pretrained_model_name_or_path": folder, "local_files_only": True}
+    check_needs_no_code(hf, folder, name)
     try:
-        config = hf.AutoConfig.from_pretrained(**source)
-        classes = [getattr(hf, architecture, None) for architecture in config.architectures or ()]
-        model_class = next((known for known in classes if known is not None), hf.AutoModel)
-        model: nn.Module = model_class.from_pretrained(**source, dtype=torch.float32)
+        with closed_transformers():
+            return _transformers_model(hf, folder), _transformers_processor(hf, folder, name)
+    except RegardError:
+        raise
     except Exception as error:  # whatever it meets: its message says what
         raise FileError(
             f"{refusal}; transformers cannot load {name} either ({first_line(error)})"
         ) from error
-    return model, _transformers_processor(hf, source)
 
 
-def _transformers_processor(hf: Any, source: dict[str, Any]) -> Any:
+def _transformers_model(hf: Any, folder: Path) -> nn.Module:
+    """The model of the class that the config names, else of the one that fits the config."""
+    config = hf.AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    named = [getattr(hf, str(name), None) for name in config.architectures or ()]
+    # a config may name anything of transformers, so that a class of models is looked for
+    classes: list[Any] = [
+        kind for kind in named if isinstance(kind, type) and issubclass(kind, nn.Module)
+    ]
+    model: nn.Module = (classes or [hf.AutoModel])[0].from_pretrained(
+        folder, local_files_only=True, trust_remote_code=False, dtype=torch.float32
+    )
+    return model
+
+
+def _transformers_processor(hf: Any, folder: Path, name: str) -> Any:
     """The processor of a checkpoint, else its tokenizer, else its image processor, else None."""
-    folder = source["pretrained_model_name_or_path"]
     # without any of these files transformers would build an empty tokenizer
     if not any(file for pattern in _PROCESSOR_FILES for file in folder.glob(pattern)):
         return None
     for auto_class in (hf.AutoProcessor, hf.AutoTokenizer, hf.AutoImageProcessor):
         with suppress(Exception):  # a checkpoint need not have this kind
-            return auto_class.from_pretrained(**source)
+            return auto_class.from_pretrained(
+                folder, local_files_only=True, trust_remote_code=False
+            )
+    refuse_processor_code(folder, name)
     return None
 
 
