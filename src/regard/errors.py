@@ -18,6 +18,7 @@ __all__ = [
     "RegardError",
     "ShapeError",
     "UnknownNameError",
+    "nearest_name",
 ]
 
 
@@ -47,10 +48,19 @@ class UnknownNameError(InputError, LookupError):
 
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
         known = list(known)
-        near = get_close_matches(name, known, n=1, cutoff=0.5)
-        hint = f" did you mean {near[0]!r}?" if near else ""
+        near = nearest_name(name, known, least=0.5)
+        hint = "" if near is None else f" did you mean {near!r}?"
         super().__init__(f"no {kind} {name!r};{hint} Known: {', '.join(known)}")
 
 
 class FileError(RegardError, OSError):
     """A file that is missing, broken or of another format."""
+
+
+def nearest_name(name: str, known: Iterable[str], *, least: float = 0.6) -> str | None:
+    """The known name that is spelled most like this one; None if none is at least so similar.
+
+    `least` is a similarity from 0 (nothing in common) to 1 (the same).
+    """
+    near = get_close_matches(name, list(known), n=1, cutoff=least)
+    return near[0] if near else None

@@ -163,3 +163,9 @@ def test_bad_input_is_one_sentence(diagnose, traces, folder, args, message):
     assert result.exit_code == 2
     assert message in result.stderr
     assert len(result.stderr.splitlines()) == 1
+
+
+def test_a_trace_that_is_not_there_is_named_before_stdin_is_read(run):
+    result = run("diagnose", "gone.trace")
+    assert result.exit_code == 2
+    assert "there is no file gone.trace; give a trace that is there, or a model" in result.stderr

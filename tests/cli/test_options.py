@@ -115,3 +115,41 @@ def test_the_shell_is_told_the_shipped_models_and_folders():
         ("en-zh-rnn", "plain"),
         ("en-zh-r", "dir"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "example"),
+    [
+        (["diagnose", "I love you"], 'regard diagnose en-zh-transformer "I love you"'),
+        (["diagnose", "I love you", "en-zh-rnn"], 'regard diagnose en-zh-transformer "I love you"'),
+        (["survey", "I love you"], "regard survey en-zh-transformer pairs.tsv"),
+        (["evaluate", "我爱你", "test.tsv"], "regard evaluate ./en-zh test.tsv"),
+        (["look", "--model", "I love you"], 'regard look "I love you"'),
+        (["translate", "--model", "I love you"], 'regard translate "I love you"'),
+        (["generate", "--model", "I love you"], 'regard generate "Once upon a time"'),
+    ],
+)
+def test_a_text_where_a_model_belongs_is_answered_with_a_call_that_is_right(
+    run, arguments, example
+):
+    result = run(*arguments)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert f"is a text and no model; for example: {example}" in result.stderr
+
+
+@pytest.mark.parametrize("name", ["evaluate", "survey", "diagnose"])
+def test_a_file_before_the_model_is_answered_with_a_call_that_is_right(run, tmp_path, name):
+    (tmp_path / "test.tsv").write_text("a\tb\n")
+    result = run(name, str(tmp_path / "test.tsv"), "en-zh-rnn")
+    assert result.exit_code == 2
+    assert "test.tsv is a file and no model; for example: regard " in result.stderr
+
+
+def test_a_folder_whose_name_has_a_space_is_a_model(run, tmp_path, monkeypatch):
+    (tmp_path / "my model").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert "my model has no config.json" in run("diagnose", "my model", "a b").stderr
+
+
+def test_a_text_longer_than_any_path_is_a_text(run):
+    assert "is a text and no model" in run("diagnose", "word " * 9999).stderr

@@ -56,7 +56,7 @@ class DiagnoseOptions:
 
 
 @command(epilog=_EXAMPLES)
-@click.argument("model", metavar="MODEL|TRACE", shell_complete=options.complete_model_name)
+@options.model_argument("model", "MODEL|TRACE")
 @click.argument("texts", metavar="[TEXT|TRACE]...", nargs=-1)
 @options.texts_file
 @options.limit_texts
@@ -169,7 +169,10 @@ def _load_traces(names: Sequence[str], options: DiagnoseOptions) -> Subject:
 def _capture_traces(options: DiagnoseOptions, status: "StatusLine") -> Subject:
     """The traces of the model on the texts."""
     from regard.loading import load
+    from regard.models.checkpoints.locations import is_file_name
 
+    if is_file_name(options.model) and not Path(options.model).exists():  # before stdin is read
+        raise FileError(f"there is no file {options.model}; give a trace that is there, or a model")
     lines = [text for text in read_texts(options.texts, options.file) if text.strip()]
     texts = lines[: options.limit]
     loaded = load(options.model, device=options.device, progress=not options.quiet)

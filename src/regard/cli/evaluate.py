@@ -66,7 +66,7 @@ class EvaluateOptions:
 
 
 @command(epilog=_EXAMPLES)
-@click.argument("model", metavar="MODEL", shell_complete=options.complete_model_name)
+@options.model_argument("model", "MODEL")
 @click.argument("data", type=click.Path(path_type=Path))
 @options.beam
 @click.option(

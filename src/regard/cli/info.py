@@ -34,7 +34,7 @@ class InfoOptions:
 
 
 @command(epilog=_EXAMPLES)
-@click.argument("file", metavar="FILE|NAME", shell_complete=options.complete_model_name)
+@options.model_argument("file", "FILE|NAME")
 @options.language
 @options.as_json
 def info(**arguments: Any) -> None:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import click
 from click.shell_completion import CompletionItem
 
+from regard.cli.unknown_options import unknown_options_name_others
 from regard.errors import UnknownNameError
 
 __all__ = ["LazyCommand", "LazyGroup", "RegardCommand", "command"]
@@ -27,7 +28,12 @@ class LazyCommand(NamedTuple):
 
 
 class RegardCommand(click.Command):
-    """A command whose option --quiet also silences warnings."""
+    """A command whose option --quiet also silences warnings; unknown options name known ones."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the command line into the context."""
+        with unknown_options_name_others(ctx):
+            return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""
@@ -46,6 +52,11 @@ class LazyGroup(click.Group):
     def __init__(self, *args: Any, lazy: Mapping[str, LazyCommand], **settings: Any) -> None:
         super().__init__(*args, **settings)
         self.lazy = lazy
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the options before the command's name, and keep the rest for the command."""
+        with unknown_options_name_others(ctx):
+            return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The names, in the order in which they were given."""

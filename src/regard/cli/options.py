@@ -31,6 +31,47 @@ def complete_model_name(_: object, __: object, incomplete: str) -> list[Completi
     return [*items, CompletionItem(incomplete, type="dir")]
 
 
+def _check_is_model(
+    context: click.Context, parameter: click.Parameter, value: str | None
+) -> str | None:
+    """The name of a model; a text or a file in its place is refused with a call that is right."""
+    if value is None or context.resilient_parsing:
+        return value
+    from regard.models.checkpoints.locations import is_sentence, shorten
+    from regard.storage import is_trace_file
+
+    path, takes_files = Path(value), "FILE" in (parameter.metavar or "")
+    if _exists(path):
+        is_model = takes_files or path.is_dir() or is_trace_file(path)
+        problem = None if is_model else f"{value} is a file and no model"
+    else:
+        problem = f"{shorten(value)!r} is a text and no model" if is_sentence(value) else None
+    if problem is not None:
+        raise click.UsageError(f"{problem}; {_first_example(context.command)}", context)
+    return value
+
+
+def _exists(path: Path) -> bool:
+    """True if there is a file or a folder of this path."""
+    try:
+        return path.exists()
+    except (OSError, ValueError):  # longer than a path may be, as texts are, or not permitted
+        return False
+
+
+def _first_example(command: click.Command) -> str:
+    """The first example on a command's help page, for messages."""
+    lines = (line.strip() for line in (command.epilog or "").splitlines())
+    return next(f"for example: {line}" for line in lines if line.startswith("regard "))
+
+
+def model_argument(name: str, metavar: str) -> Callable[[Command], Command]:
+    """The argument that names a model."""
+    return click.argument(
+        name, metavar=metavar, shell_complete=complete_model_name, callback=_check_is_model
+    )
+
+
 def file(name: str, help_text: str) -> Callable[[Command], Command]:
     """An option that names a file."""
     return click.option(name, metavar="FILE", type=click.Path(path_type=Path), help=help_text)
@@ -45,6 +86,7 @@ model = click.option(
     "--model",
     metavar="PATH|NAME",
     shell_complete=complete_model_name,
+    callback=_check_is_model,
     help="A shipped model, a folder, or a name on the Hugging Face hub. [a shipped model]",
 )
 

@@ -43,7 +43,7 @@ class SurveyOptions:
 
 
 @command(epilog=_EXAMPLES)
-@click.argument("model", metavar="MODEL", shell_complete=options.complete_model_name)
+@options.model_argument("model", "MODEL")
 @click.argument("corpus", type=click.Path(path_type=Path))
 @click.option(
     "--out",

@@ -3,7 +3,7 @@
 from importlib.util import find_spec
 from pathlib import Path
 
-from regard.errors import FileError
+from regard.errors import FileError, nearest_name
 from regard.loading.descriptions import ModelDescription, describe_model, is_model_folder
 from regard.models import shipped_models
 from regard.models.checkpoints.locations import checkpoint_folder
@@ -52,5 +52,9 @@ def find_model_folder(name: str) -> Path:
     cached = cached_models()
     if name in cached:
         return cached[name]
-    names = ", ".join([*shipped_models(), *cached])
-    raise FileError(f"no file, folder or model {name!r} here; the models are {names or 'none'}")
+    names = [*shipped_models(), *cached]
+    near = nearest_name(name, names)
+    hint = "the" if near is None else f"did you mean {near!r}? The"
+    raise FileError(
+        f"no file, folder or model {name!r} here; {hint} models are {', '.join(names) or 'none'}"
+    )

@@ -4,8 +4,9 @@ import sys
 import pytest
 from huggingface_hub import errors
 
+import regard
 from models.transformer.cases import small
-from regard.errors import FileError
+from regard.errors import FileError, InputError
 from regard.models import from_pretrained
 from regard.models.checkpoints import locations as places
 
@@ -36,6 +37,55 @@ def test_a_path_that_is_not_there_is_no_hub_name(tmp_path):
         FileError, match=r"no folder .*; expected a folder, a shipped name or a hub"
     ):
         from_pretrained(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("en-zh-transfomer", r"model 'en-zh-transfomer' \(shipped: .*; did you mean 'en-zh-trans"),
+        ("I love you", "'I love you' is a text and no model; expected a folder, a shipped name"),
+        ("我爱你", "'我爱你' is a text and no model"),
+        ("word " * 999, "'word word word word word word word word…' is a text and no model"),
+        ("love.trace", "there is no file love.trace; expected a folder"),
+        ("./nowhere", "no folder ./nowhere; expected a folder"),
+        ("~nobody-here/x", "no folder ~nobody-here/x; expected a folder"),
+        ("a" * 5000 + "/b/c", "no folder aaaaa.*…; expected a folder"),
+    ],
+)
+def test_what_cannot_be_a_hub_name_is_refused_without_the_hub(monkeypatch, name, message):
+    monkeypatch.setattr("huggingface_hub.snapshot_download", None)
+    with pytest.raises(FileError, match=message):
+        from_pretrained(name)
+
+
+@pytest.mark.parametrize("name", ["", " "])
+def test_what_names_nothing_is_refused(name):
+    with pytest.raises(InputError, match="expected the name or the folder of a model, got "):
+        from_pretrained(name)
+
+
+@pytest.mark.parametrize("name", ["en-zh-transfomer", "I love you"])
+def test_load_says_the_same_as_from_pretrained(name):
+    with pytest.raises(FileError, match=r"did you mean|is a text and no model"):
+        regard.load(name)
+
+
+def test_a_folder_that_may_not_be_read_is_one_sentence(monkeypatch):
+    def refuse(_):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("pathlib.Path.exists", refuse)
+    with pytest.raises(FileError, match="cannot read /locked/m: Permission denied"):
+        from_pretrained("/locked/m")
+
+
+def test_a_hub_name_that_looks_like_a_shipped_one_gets_both_sentences(monkeypatch):
+    def snapshot(*_, **__):
+        raise ConnectionError("refused")
+
+    monkeypatch.setattr("huggingface_hub.snapshot_download", snapshot)
+    with pytest.raises(FileError, match=r"cannot be reached .*; did you mean 'en-zh-rnn'\?$"):
+        from_pretrained("someone/en-zh-rnm")
 
 
 def test_without_the_hub_there_is_the_command_that_installs_it(monkeypatch, tmp_path):
