@@ -1,4 +1,5 @@
 import json
+import math
 
 import pytest
 import torch
@@ -174,3 +175,43 @@ def test_a_foreign_state_is_refused():
         UnknownNameError, match="no kind of mask or bias 'Windw'; did you mean 'Window'"
     ):
         masks.restore({"kind": "Windw"})
+
+
+@pytest.mark.parametrize("side", [2**62, 2**63, 2**64, 1e300])
+def test_a_side_beyond_int64_sees_everything_or_nothing(side):
+    assert masks.window(side, side).dense(QUERIES, KEYS, offset=3).all()
+    assert not masks.window(-side, side).dense(QUERIES, KEYS, offset=3).any()
+
+
+@pytest.mark.parametrize("side", [math.nan, -math.inf, 1.5])
+def test_a_side_that_is_no_whole_number_is_refused(side):
+    with pytest.raises(InputError, match="expected sides that are whole numbers, None or infinity"):
+        masks.window(side, 0)
+
+
+@pytest.mark.parametrize("offset", [2**62, -(2**63), 2**64])
+def test_an_offset_beyond_int64_is_refused(offset):
+    with pytest.raises(InputError, match=r"an offset that is a whole number between -2\*\*62 and"):
+        masks.causal().dense(QUERIES, KEYS, offset=offset)
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize(
+    "sizes", [[2**64, 1], [2.5, 1.0], torch.tensor([1, 2], dtype=torch.uint64)]
+)
+def test_lengths_that_int64_does_not_hold_are_refused(sizes):
+    with pytest.raises(
+        InputError, match=r"lengths\(...\) expected whole numbers below 2\*\*63, got"
+    ):
+        masks.lengths(sizes)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_a_length_far_below_zero_stays_empty_in_a_part():
+    mask = masks.lengths(torch.tensor([-(2**63), 3]))
+    part = mask.within(Part(0, range(2), range(4, 6)))
+    assert not part.dense(2, 2).any()
+    small = masks.lengths(torch.tensor([3, 3], dtype=torch.uint8)).within(
+        Part(0, range(2), range(4, 6))
+    )
+    assert not small.dense(2, 2).any()

@@ -40,10 +40,11 @@ ALLOWED = {
 PARTS = {
     "kernels": {
         "layout": "",
+        "memory": "",
         "library": "layout",
-        "pair_sums": "layout library",
-        "observe": "layout library",
-        "decode": "layout library",
+        "pair_sums": "layout library memory",
+        "observe": "layout library memory",
+        "decode": "layout library memory",
     },
     "tracing": {
         "sites": "",

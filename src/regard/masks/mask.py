@@ -86,9 +86,9 @@ class Window(Mask):
         ahead = area.ahead()
         seen = torch.ones_like(ahead, dtype=torch.bool)
         if self.left is not None:
-            seen = seen & (ahead >= -self.left)
+            seen = seen & (ahead >= _to_int64(-self.left))
         if self.right is not None:
-            seen = seen & (ahead <= self.right)
+            seen = seen & (ahead <= _to_int64(self.right))
         return seen[None, None]
 
     def split(self) -> tuple["Window", Mask | None]:
@@ -141,7 +141,8 @@ class Lengths(Mask):
 
     def within(self, part: Part) -> "Lengths":
         """The length of the part's example, counted from the part's first column."""
-        sizes = self.sizes[part.example : part.example + 1]
+        # No length is below 0: without this, int64's lowest less the start would wrap around.
+        sizes = self.sizes[part.example : part.example + 1].clamp(min=0)
         return Lengths(sizes - part.columns.start)
 
     def __repr__(self) -> str:
@@ -300,7 +301,7 @@ def window(left: float | None, right: float | None) -> Window:
     >>> window(1, 0).dense(3, 3)[0, 0].int().tolist()
     [[1, 0, 0], [1, 1, 0], [0, 1, 1]]
     """
-    before, after = (None if side in (None, math.inf) else int(side or 0) for side in (left, right))
+    before, after = (_whole_side(side) for side in (left, right))
     if before is not None and after is not None and before + after < 0:
         raise InputError(f"window({left}, {right}) is empty; expected left + right >= 0")
     return Window(before, after)
@@ -318,7 +319,12 @@ def lengths(sizes: Int[Tensor, " batch"] | Sequence[int]) -> Mask:
     >>> lengths([2, 3]).dense(1, 3)[:, 0, 0].int().tolist()
     [[1, 1, 0], [1, 1, 1]]
     """
-    return Lengths(torch.as_tensor(sizes))
+    counts = sizes if isinstance(sizes, Tensor) else _int64_tensor(sizes)
+    if counts.is_floating_point() or counts.is_complex() or counts.dtype == torch.uint64:
+        raise InputError(
+            f"lengths(...) expected whole numbers below 2**63, got {counts.dtype}; use .long()"
+        )
+    return Lengths(counts.long())
 
 
 def padding(real: Bool[Tensor, "batch key"]) -> Mask:
@@ -341,6 +347,34 @@ def explicit(seen: Bool[Tensor, "..."]) -> Mask:
     """
     _check_boolean("explicit", seen)
     return Explicit(four_axes("an explicit mask", seen))
+
+
+def _whole_side(side: float | None) -> int | None:
+    """One side of a window as a whole number; None for infinity."""
+    if side is None or side == math.inf:
+        return None
+    if not math.isfinite(side) or side != int(side):
+        raise InputError(
+            f"window(...) expected sides that are whole numbers, None or infinity, got {side}; "
+            "None is no limit"
+        )
+    return int(side)
+
+
+def _to_int64(limit: int) -> int:
+    """The nearest number that int64 holds; distances within a call never reach its ends."""
+    return max(-(2**63), min(limit, 2**63 - 1))
+
+
+def _int64_tensor(sizes: Sequence[int]) -> Tensor:
+    """The numbers as a tensor; an InputError if one does not fit into int64."""
+    try:
+        return torch.as_tensor(sizes)
+    except (ValueError, RuntimeError, OverflowError) as error:
+        raise InputError(
+            f"lengths(...) expected whole numbers below 2**63, got {sizes}; "
+            "count the keys of each example"
+        ) from error
 
 
 def _check_boolean(name: str, dense: Tensor) -> None:

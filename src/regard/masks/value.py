@@ -1,6 +1,7 @@
 """What masks and biases share: areas and parts of a call, equality, and their plain-data form."""
 
 import dataclasses
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
@@ -8,10 +9,13 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from regard.errors import ShapeError, UnknownNameError
+from regard.errors import InputError, ShapeError, UnknownNameError
 
 State = dict[str, Any]
 V = TypeVar("V", bound="Value")
+
+# Positions are int64. Up to this offset the difference of any two positions of a call fits too.
+MAX_OFFSET = 2**62 - 1
 
 
 @dataclass(frozen=True)
@@ -27,6 +31,9 @@ class Area:
     columns: range
     offset: int = 0
     device: torch.device | None = None
+
+    def __post_init__(self) -> None:
+        check_offset(self.offset)
 
     def ahead(self) -> Int[Tensor, "query key"]:
         """The position of each key minus that of each query; negative for earlier keys."""
@@ -93,10 +100,22 @@ class Value:
 
     def check(self, batch: int, heads: int, queries: int, keys: int) -> None:
         """Raise a ShapeError unless this value and its parts fit a call of these sizes."""
-        for part in self.fields().values():
-            for value in part if isinstance(part, tuple) else (part,):
-                if isinstance(value, Value):
-                    value.check(batch, heads, queries, keys)
+        for part in self._parts():
+            if isinstance(part, Value):
+                part.check(batch, heads, queries, keys)
+
+    def tensors(self) -> Iterator[Tensor]:
+        """Every tensor of this value and of the masks and biases that it is made of."""
+        for part in self._parts():
+            if isinstance(part, Value):
+                yield from part.tensors()
+            elif isinstance(part, Tensor):
+                yield part
+
+    def _parts(self) -> Iterator[Any]:
+        """The values of the fields, and the items of those that are tuples."""
+        for field in self.fields().values():
+            yield from field if isinstance(field, tuple) else (field,)
 
     def within(self: V, part: Part) -> V:
         """This value restricted to a part of the call, for use with the part's offset."""
@@ -124,6 +143,15 @@ def restore(state: State) -> Any:
         raise UnknownNameError("kind of mask or bias", str(kind), sorted(Value.kinds))
     parts = {name: _decode(part) for name, part in state.items() if name != "kind"}
     return Value.kinds[kind](**parts)
+
+
+def check_offset(offset: int) -> None:
+    """Raise an InputError unless positions counted from this offset fit into int64."""
+    if not hasattr(offset, "__index__") or not -MAX_OFFSET <= offset <= MAX_OFFSET:
+        raise InputError(
+            f"expected an offset that is a whole number between -2**62 and 2**62, got {offset!r}; "
+            "it is the position of the first query"
+        )
 
 
 def fit(name: str, sizes: torch.Size, axes: str, expected: tuple[int, ...]) -> None:

@@ -13,6 +13,15 @@ def test_a_negative_number_to_keep_is_refused(name: str) -> None:
         ObserveOptions(**{name: -1})
 
 
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("number", [2**31, 2**64, 1.5])
+def test_a_number_to_keep_that_is_not_whole_or_too_large_is_refused(number: float) -> None:
+    with pytest.raises(
+        InputError, match=r"expected a whole number below 2\*\*31 and at least 0, got"
+    ):
+        ObserveOptions(top=number)
+
+
 @pytest.mark.parametrize(
     ("length", "most", "side"),
     [

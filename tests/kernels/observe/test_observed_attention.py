@@ -4,10 +4,10 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from regard.kernels.observe import ObserveOptions, Scoring, observe
+from regard.kernels.observe import Observation, ObserveOptions, Region, Scoring, observe
 from regard.kernels.observe.call import Call
 from regard.kernels.observe.choice import Implementation
-from regard.masks import causal, explicit, tensor_bias
+from regard.masks import causal, explicit, lengths, tensor_bias, window
 
 from .laws import EVERYTHING, assert_tells_the_truth
 
@@ -101,3 +101,104 @@ def test_no_keys_give_zeros() -> None:
     got = observe(torch.zeros(1, 1, 3, 5), torch.zeros(1, 1, 0, 5), torch.zeros(1, 1, 0, 5))
     assert not got.context.any()
     assert (got.lse == -math.inf).all()
+
+
+def undefined_rows(seen: Observation) -> list[torch.Tensor]:
+    """Which rows are NaN, by each number of a row."""
+    numbers = {**vars(seen.statistics), "lse": seen.lse}
+    assert (numbers.pop("largest_key")[seen.lse.isnan()] == -1).all()
+    parts = [seen.context.isnan().all(-1), seen.top.weights.isnan().all(-1)]
+    return [*parts, (seen.top.keys == -1).all(-1), *(n.isnan() for n in numbers.values())]
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_a_row_without_a_softmax_is_nan_in_every_number(
+    implementation: Implementation, bad: float
+) -> None:
+    torch.manual_seed(3)
+    query, key = torch.randn(1, 2, 211, 8), torch.randn(1, 2, 307, 8)
+    query[0, 1, 97, 3] = bad
+    key[0, :, :, 3] = 1.0
+    seen = implementation.observe(Call(query, key, key, Scoring(mask=window(40, 3))), EVERYTHING)
+    expected = torch.zeros(1, 2, 211, dtype=torch.bool)
+    expected[0, 1, 97] = True
+    for rows in undefined_rows(seen):
+        assert torch.equal(rows, expected)
+    cells = torch.zeros_like(seen.atlas.mean, dtype=torch.bool)
+    cells[0, 1, 97 // seen.atlas.rows] = True
+    assert torch.equal(seen.atlas.mean.isnan(), cells)
+    assert torch.equal(seen.atlas.largest.isnan(), cells)
+
+
+def test_a_hidden_key_may_hold_anything(implementation: Implementation) -> None:
+    torch.manual_seed(4)
+    query, key = torch.randn(1, 2, 11, 5), torch.randn(1, 2, 13, 5)
+    bad = key.clone()
+    bad[:, :, 11:] = math.nan
+    for mask in (lengths([11]), causal(), explicit(torch.arange(13).expand(11, 13) < 11)):
+        seen, other = (
+            implementation.observe(Call(query, side, key, Scoring(mask=mask)), EVERYTHING)
+            for side in (key, bad)
+        )
+        assert torch.equal(seen.lse, other.lse)
+        assert torch.equal(seen.atlas.mean, other.atlas.mean)
+        assert torch.equal(seen.atlas.largest, other.atlas.largest)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_a_sink_that_is_no_number_is_not_ignored(
+    implementation: Implementation, bad: float
+) -> None:
+    side = torch.randn(1, 2, 7, 5)
+    scoring = Scoring(sink=torch.tensor([0.0, bad]), mask=window(-9, 20))
+    seen = implementation.observe(Call(side, side, side, scoring), EVERYTHING)
+    for rows in undefined_rows(seen):
+        assert torch.equal(rows[0, 1], torch.ones(7, dtype=torch.bool))
+    assert not seen.lse[0, 0].isnan().any()
+
+
+@pytest.mark.parametrize("cap", [3.0, 1e2, 1e4, 1e6, 1e12, 1e30, math.inf])
+def test_a_large_softcap_loses_no_digits(implementation: Implementation, cap: float) -> None:
+    torch.manual_seed(5)
+    query, key = torch.randn(1, 2, 53, 8) * 2, torch.randn(1, 2, 61, 8) * 2
+    call = Call(query, key, key, Scoring(softcap=cap))
+    scores = query.double() @ key.double().mT / 8**0.5
+    expected = (scores if cap == math.inf else cap * torch.tanh(scores / cap)).softmax(-1)
+    seen = implementation.observe(call, EVERYTHING)
+    assert (seen.statistics.largest - expected.amax(-1)).abs().max() < 1e-6
+    pooled = implementation.pool_region(call, seen.lse, Region(range(53), range(61), head=1))
+    assert (pooled.mean - expected[0, 1]).abs().max() < 1e-6
+
+
+def test_an_infinite_softcap_is_none(implementation: Implementation) -> None:
+    side = torch.randn(1, 2, 7, 5)
+    one, two = (
+        implementation.observe(Call(side, side, side, Scoring(softcap=cap)), EVERYTHING)
+        for cap in (None, math.inf)
+    )
+    assert torch.equal(one.lse, two.lse)
+    assert two.scoring.softcap is None
+
+
+@pytest.mark.parametrize("offset", [2**40, 2**62 - 1, -(2**62) + 1])
+def test_positions_far_away_are_counted_exactly(
+    implementation: Implementation, offset: int
+) -> None:
+    side = torch.zeros(1, 1, 5, 3)
+    mask = window(None, 0) if offset > 0 else window(0, 2**70)
+    call = Call(side, side, side, Scoring(offset=offset, mask=mask))
+    seen = implementation.observe(call, EVERYTHING)
+    assert torch.allclose(seen.lse, torch.tensor(5.0).log())
+    assert torch.allclose(seen.statistics.distance, torch.tensor(float(abs(offset))))
+    assert torch.all(seen.statistics.on_future == (0 if offset > 0 else 1))
+
+
+@pytest.mark.parametrize(("dim", "wide"), [(0, 3), (3, 0), (0, 0)])
+def test_vectors_may_have_no_width(dim: int, wide: int) -> None:
+    query, key = torch.zeros(1, 2, 3, dim, requires_grad=True), torch.zeros(1, 1, 5, dim)
+    value = torch.ones(1, 1, 5, wide)
+    seen = observe(query, key, value)
+    assert torch.allclose(seen.lse, torch.tensor(5.0).log())
+    assert seen.context.shape == (1, 2, 3, wide)
+    seen.context.sum().backward()
+    assert query.grad.shape == query.shape

@@ -4,9 +4,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from regard.errors import InputError, ShapeError
-from regard.kernels.observe import Region, observe, received, window
+from regard.kernels.observe import ObserveOptions, Region, Scoring, observe, received, window
 from regard.kernels.observe.call import Call
 from regard.kernels.observe.choice import Implementation
+from regard.masks import causal
 
 from .cases import a_call
 from .laws import assert_close
@@ -76,9 +77,46 @@ def test_cells_at_the_edge_are_means_over_what_is_there() -> None:
     assert torch.allclose(seen.mean[2, 3], weights[8:, 12:].mean())
 
 
+@pytest.mark.parametrize("zoom", [13, 2**62, 2**63 - 1, 2**64])
+def test_a_zoom_beyond_the_region_is_one_cell(zoom: int) -> None:
+    query, key, lse = a_pair()
+    seen = window(query, key, lse, Region(range(11), range(13), zoom=zoom))
+    assert torch.allclose(seen.mean, torch.tensor([[1 / 13]]))
+
+
+def test_rows_without_a_softmax_are_nan_for_every_key(implementation: Implementation) -> None:
+    query, key = torch.randn(1, 1, 53, 5), torch.randn(1, 1, 307, 5)
+    query[0, 0, 7] = torch.nan
+    call = Call(query, key, key, Scoring(mask=causal()))
+    lse = implementation.observe(call, ObserveOptions()).lse
+    pooled = implementation.pool_region(call, lse, Region(range(53), range(200, 307)))
+    for numbers in (pooled.mean, pooled.largest):
+        assert torch.equal(numbers.isnan().any(1), torch.arange(53) == 7)
+        assert numbers[7].isnan().all()
+    total, by_label = implementation.sum_received(call, lse, torch.zeros(1, 307).long(), 1)
+    assert total.isnan().all()
+    assert torch.equal(by_label[0, 0, :, 0].isnan(), torch.arange(53) == 7)
+
+
 def test_an_empty_region_has_no_cells() -> None:
     query, key, lse = a_pair()
     assert window(query, key, lse, Region(range(0), range(13))).mean.shape == (0, 13)
+
+
+@pytest.mark.parametrize("lowest", [-1, -(2**31) - 1, -(2**32) + 5_000_000, -(2**63)])
+def test_any_negative_label_is_left_out(implementation: Implementation, lowest: int) -> None:
+    query, key, lse = a_pair()
+    labels = torch.tensor([[lowest, *[0] * 11, 1]])
+    by_label = implementation.sum_received(Call(query, key, key, Scoring()), lse, labels, 2)[1]
+    weights = torch.softmax(query @ key.mT / 5**0.5, -1)
+    expected = torch.stack([weights[..., 1:12].sum(-1), weights[..., 12]], -1)
+    torch.testing.assert_close(by_label, expected)
+
+
+def test_labels_that_do_not_fit_are_refused() -> None:
+    query, key, lse = a_pair()
+    with pytest.raises(InputError, match=r"expected labels below 2\*\*31, got 1099511627776"):
+        received(query, key, lse, labels=torch.full((1, 13), 2**40))
 
 
 def test_received_without_labels_has_totals_alone() -> None:

@@ -8,8 +8,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
+from regard.kernels.memory import has_plain_memory
 from regard.kernels.observe.call import Call
-from regard.kernels.observe.observation import Atlas, Statistics, Top, cell_side
+from regard.kernels.observe.observation import Atlas, Observation, Statistics, Top, cell_side
 from regard.kernels.observe.region import cell_counts
 from regard.kernels.observe.strips import Strip
 
@@ -61,7 +62,7 @@ def write_top(strip: Strip, softmax: StripSoftmax, top: Top) -> None:
     most = min(top.weights.shape[3], len(strip.band.columns))
     weights, keys = softmax.weights.topk(most, dim=-1)
     top.weights[strip.row_index][..., :most] = weights
-    keys = (keys + strip.band.columns.start).masked_fill_(weights == 0, -1)
+    keys = (keys + strip.band.columns.start).masked_fill_(~(weights > 0), -1)
     top.keys[strip.row_index][..., :most] = keys.to(torch.int32)
 
 
@@ -87,7 +88,9 @@ def divide_cell_sums(call: Call, atlas: Atlas) -> None:
     if queries <= atlas.rows and keys <= atlas.columns:  # one cell: a short call should be quick
         atlas.mean.div_(queries * keys)
         return
-    atlas.mean.div_(_pairs_per_cell(queries, atlas.rows, keys, atlas.columns).to(atlas.mean))
+    # A tensor made while torch follows operations must not be cached: it may have no numbers.
+    count_pairs = _pairs_per_cell if has_plain_memory(atlas.mean) else _pairs_per_cell.__wrapped__
+    atlas.mean.div_(count_pairs(queries, atlas.rows, keys, atlas.columns).to(atlas.mean))
 
 
 @lru_cache(maxsize=8)
@@ -98,11 +101,32 @@ def _pairs_per_cell(
     return cell_counts(queries, high)[:, None] * cell_counts(keys, wide)
 
 
+def mark_undefined_rows(observation: Observation) -> None:
+    """Make every number of a row whose logsumexp is NaN NaN too, and its keys -1.
+
+    The softmax of a row with a score of NaN or plus infinity is undefined. A strip holds only the
+    keys that its rows can reach, but such a row has no weight that is known, not even zero.
+    """
+    undefined, statistics, top = observation.lse.isnan(), observation.statistics, observation.top
+    if observation.context is not None:
+        observation.context.masked_fill_(undefined[..., None], torch.nan)
+    for name in _STATISTIC_NAMES if statistics else ():
+        fill = -1 if name == "largest_key" else torch.nan
+        getattr(statistics, name).masked_fill_(undefined, fill)
+    if top:
+        top.weights.masked_fill_(undefined[..., None], torch.nan)
+        top.keys.masked_fill_(undefined[..., None], -1)
+    if observation.atlas:
+        atlas, queries = observation.atlas, undefined.shape[2]
+        cells = F.pad(undefined, (0, -queries % atlas.rows)).unflatten(2, (-1, atlas.rows)).any(3)
+        for side in (atlas.mean, atlas.largest):
+            side.masked_fill_(cells[..., None], torch.nan)
+
+
 def write_statistics(call: Call, strip: Strip, softmax: StripSoftmax, out: Statistics) -> None:
     """Write every statistic of the strip's rows; the shifted scores are overwritten."""
     weights, columns, place = softmax.weights, strip.band.columns, strip.row_index
-    if call.scoring.mask is not None or call.scoring.bias is not None:
-        softmax.shifted.clamp_(min=LOWEST)  # a hidden key would be 0 x -inf
+    softmax.shifted.clamp_(min=LOWEST)  # a hidden key would be 0 x -inf
     # Entropy is -sum w log w with log w = shifted - log total, so one product with the shifted
     # scores does: -sum w shifted + log total.
     mean_shifted = torch.linalg.vecdot(weights, softmax.shifted)
@@ -116,7 +140,7 @@ def write_statistics(call: Call, strip: Strip, softmax: StripSoftmax, out: Stati
         return
     largest, key = _largest_with_key(weights)
     out.largest[place] = largest
-    key = (key + columns.start).masked_fill_(largest == 0, -1)
+    key = (key + columns.start).masked_fill_(~(largest > 0), -1)
     out.largest_key[place] = key.to(torch.int32)
     if columns.start == 0:
         out.on_first[place] = weights[..., 0]

@@ -9,20 +9,25 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from regard.errors import InputError, ShapeError
+from regard.kernels.memory import is_wrapped
 from regard.masks import Bias, Mask, Window, everything
+from regard.masks.value import check_offset
 
 Queries = Float[Tensor, "batch head query dim"]
 Keys = Float[Tensor, "batch key_head key dim"]
 Values = Float[Tensor, "batch key_head key value_dim"]
+
+MAX_KEYS = 2**31 - 1  # indices of keys are int32
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Scoring:
     """What a call does to its scores: scale, cap, bias and mask them, in this order.
 
-    `scale` is 1/sqrt(dim) if None. `softcap` c turns a score s into c tanh(s / c). Query i stands
-    at position `offset` + i, as with a cache of earlier keys. `sink` holds one logit per head that
-    takes part in the softmax without having a value, so that rows sum to less than one.
+    `scale` is 1/sqrt(dim) if None. `softcap` c turns a score s into c tanh(s / c); an infinite one
+    is none. Query i stands at position `offset` + i, as with a cache of earlier keys. `sink` holds
+    one logit per head that takes part in the softmax without having a value, so that rows sum to
+    less than one.
     """
 
     scale: float | None = None
@@ -35,7 +40,10 @@ class Scoring:
 
 @dataclass(frozen=True, eq=False)
 class Call:
-    """Tensors whose shapes, dtypes and devices fit together, and a scoring with its scale set."""
+    """Tensors whose shapes, dtypes and devices fit together, and a scoring with its scale set.
+
+    A softcap that no number of the call's precision reaches is taken out of the scoring.
+    """
 
     query: Queries
     key: Keys
@@ -46,9 +54,14 @@ class Call:
     def __post_init__(self) -> None:
         _check_tensors(self.query, self.key, self.value)
         _check_scoring(self)
-        if self.scoring.scale is None:
+        scale, cap = self.scoring.scale, self.scoring.softcap
+        if scale is None:
             scale = 1 / math.sqrt(max(1, self.query.shape[3]))
-            object.__setattr__(self, "scoring", replace(self.scoring, scale=scale))
+        if cap is not None:
+            limits = torch.finfo(self.accumulator)
+            cap = max(cap, limits.tiny) if cap < limits.max / 4 else None
+        if (scale, cap) != (self.scoring.scale, self.scoring.softcap):
+            object.__setattr__(self, "scoring", replace(self.scoring, scale=scale, softcap=cap))
 
     @property
     def sizes(self) -> tuple[int, int, int, int]:
@@ -99,11 +112,13 @@ def _check_tensors(query: Tensor, key: Tensor, value: Tensor) -> None:
         raise ShapeError(
             f"expected queries and keys of one width, got {shapes}; project them to the same dim"
         )
-    if key.shape[1] == 0 or query.shape[1] % key.shape[1]:
+    if key.shape[1] == 0 or query.shape[1] == 0 or query.shape[1] % key.shape[1]:
         raise ShapeError(
             f"expected the number of key heads to divide that of query heads, got {shapes}; "
             "repeat key heads until it does"
         )
+    if key.shape[2] > MAX_KEYS:
+        raise ShapeError(f"expected fewer than 2**31 keys, got {shapes}; cut them into parts")
     dtypes = {tensor.dtype for tensor in (query, key, value)}
     devices = {tensor.device for tensor in (query, key, value)}
     if len(dtypes) > 1 or len(devices) > 1 or not query.is_floating_point():
@@ -112,11 +127,17 @@ def _check_tensors(query: Tensor, key: Tensor, value: Tensor) -> None:
             f"expected query, key and value of one floating-point dtype on one device, "
             f"got {kinds}; convert them with .to"
         )
+    if any(is_wrapped(t) and torch._C._functorch.is_batchedtensor(t) for t in (query, key, value)):
+        raise InputError(
+            "observe expected tensors with a batch axis, got some of torch.vmap; call it once with "
+            "all examples along the first axis"
+        )
 
 
 def _check_scoring(call: Call) -> None:
     """Refuse a mask, bias, sink, cap or padding that does not fit the sizes of the call."""
     scoring = call.scoring
+    check_offset(scoring.offset)
     for term in (scoring.mask, scoring.bias):
         if term is not None:
             term.check(*call.sizes)
@@ -130,9 +151,9 @@ def _check_scoring(call: Call) -> None:
         raise InputError(
             f"expected a softcap above 0, got {scoring.softcap}; None leaves scores uncapped"
         )
-    expected = (call.sizes[0], call.sizes[3])
-    if call.padded is not None and call.padded.shape != expected:
+    padded, expected = call.padded, (call.sizes[0], call.sizes[3])
+    if padded is not None and (padded.shape != expected or padded.dtype != torch.bool):
         raise ShapeError(
-            f"expected padded to have the axes (batch key) = {expected}, "
-            f"got {tuple(call.padded.shape)}; it is True where a key is padding"
+            f"expected padded to be boolean with the axes (batch key) = {expected}, "
+            f"got {padded.dtype} {tuple(padded.shape)}; it is True where a key is padding"
         )

@@ -8,6 +8,7 @@ from torch.nn import functional as F
 from regard.kernels.observe.call import Call, Keys, Queries, Scoring
 from regard.kernels.observe.observation import Atlas, Statistics, Top
 from regard.kernels.observe.region import cell_counts
+from regard.kernels.observe.strips import cap_scores
 from regard.masks import Area
 
 Weights = Float[Tensor, "*batch head query key"]
@@ -23,11 +24,10 @@ def weigh(query: Queries, key: Keys, scoring: Scoring) -> Float[Tensor, "batch h
     tensor([[[[0.2500, 0.2500, 0.2500, 0.2500]]]])
     """
     call = Call(query, key, key, scoring)
+    scoring = call.scoring
     _, _, queries, keys = call.sizes
     key = key.repeat_interleave(call.group, dim=1).to(call.accumulator)
-    scores = (query.to(call.accumulator) * call.scale) @ key.mT
-    if scoring.softcap is not None:
-        scores = (scores / scoring.softcap).tanh() * scoring.softcap
+    scores = cap_scores((query.to(call.accumulator) * call.scale) @ key.mT, scoring.softcap)
     area = Area(range(queries), range(keys), scoring.offset, scores.device)
     if scoring.bias is not None:
         scores = scores + scoring.bias.cut(area)

@@ -13,6 +13,8 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from regard.errors import InputError
+from regard.kernels.memory import is_wrapped
 from regard.kernels.observe.call import Call
 from regard.kernels.observe.observation import Observation
 from regard.kernels.observe.strips import (
@@ -25,7 +27,6 @@ from regard.kernels.observe.strips import (
     weights_from_lse,
 )
 from regard.masks import Area, Bias
-from regard.masks.value import Value
 
 Forward = Callable[[], Observation]
 
@@ -45,21 +46,20 @@ def differentiable(call: Call, forward: Forward) -> Observation:
     # autograd.Function returns tensors only, so the rest of the observation comes back in a list.
     observed: list[Observation] = []
     biases = bias_tensors(call.scoring.bias)
+    if any(map(is_wrapped, (call.query, call.key, call.value, *biases))):
+        raise InputError(
+            "the gradient of observe expected plain tensors, got some of a transform of "
+            "torch.func; use torch.autograd, or torch.func without observe"
+        )
     context = _Attention.apply(  # type: ignore[no-untyped-call]
         call, forward, observed, call.query, call.key, call.value, call.scoring.sink, *biases
     )
     return replace(observed[0], context=context)
 
 
-def bias_tensors(part: Any) -> list[Tensor]:
+def bias_tensors(bias: Bias | None) -> list[Tensor]:
     """The tensors within a bias that require gradients."""
-    if isinstance(part, Tensor):
-        return [part] if part.requires_grad else []
-    if isinstance(part, Value):
-        part = tuple(part.fields().values())
-    if not isinstance(part, tuple):
-        return []
-    return [tensor for inner in part for tensor in bias_tensors(inner)]
+    return [] if bias is None else [one for one in bias.tensors() if one.requires_grad]
 
 
 class _Attention(torch.autograd.Function):
@@ -122,7 +122,8 @@ class _Backward:
         apply_bias_and_mask(call, strip, scores)
         weights = weights_from_lse(scores, self.lse[strip.row_index])
         grouped = (len(strip.key_heads), -1, weights.shape[2])
-        grad = self.grad[strip.row_index].to(kind).reshape(grouped[0], -1, self.grad.shape[3])
+        rows = call.group * weights.shape[1]
+        grad = self.grad[strip.row_index].to(kind).reshape(grouped[0], rows, self.grad.shape[3])
         self.value[strip.key_index] += weights.view(grouped).mT @ grad
         slope = (grad @ call.value[strip.key_index].to(kind).mT).view(weights.shape)
         slope.sub_(self.inner[strip.row_index][..., None]).mul_(weights)
@@ -135,7 +136,8 @@ class _Backward:
         self.query[strip.row_index] += (slope_rows @ call.key[strip.key_index].to(kind)).view(
             query.shape
         )
-        self.key[strip.key_index] += slope_rows.mT @ query.reshape(grouped[0], -1, query.shape[2])
+        own = query.reshape(grouped[0], rows, query.shape[2])
+        self.key[strip.key_index] += slope_rows.mT @ own
 
     def sink_gradient(self) -> Tensor | None:
         """The gradient of the sink's logits: a sink has no value, it only takes weight."""

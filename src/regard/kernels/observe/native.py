@@ -22,6 +22,7 @@ from regard.kernels.layout import (
     RegionPointers,
 )
 from regard.kernels.library import library, native_enabled, warn_missing
+from regard.kernels.memory import has_plain_memory, resolve
 from regard.kernels.observe.accumulate import (
     divide_cell_sums,
     empty_atlas,
@@ -36,7 +37,6 @@ from regard.masks import Area
 # The codes of `Kind` in cpp/observe/call.h.
 KINDS = {torch.float32: 0, torch.bfloat16: 1, torch.float16: 2, torch.bool: 3}
 ABSENT = 4
-UNLIMITED = 1 << 60  # the side of a window that has no limit
 # Ctrl-C is heard between two slices; the threads wait for each other once in each.
 SLICE_SECONDS = 0.2
 # Masks and biases that vary by query are made dense for about this many numbers at a time.
@@ -49,9 +49,18 @@ COPY_FROM_QUERIES = 512
 
 
 def supports(call: Call) -> bool:
-    """True for float32, bfloat16 and float16 on the CPU with no axis of size zero."""
+    """True for float32, bfloat16 and float16 in plain memory of the CPU, no axis of size zero."""
     sizes = (*call.sizes, call.query.shape[3], call.value.shape[3])
-    return call.query.dtype in KINDS and call.query.device.type == "cpu" and 0 not in sizes
+    fits = call.query.dtype in KINDS and call.query.device.type == "cpu" and 0 not in sizes
+    return fits and has_plain_memory(*_tensors(call))
+
+
+def _tensors(call: Call) -> Iterator[Tensor | None]:
+    """Every tensor of the call."""
+    yield from (call.query, call.key, call.value, call.padded, call.scoring.sink)
+    for term in (call.scoring.mask, call.scoring.bias):
+        if term is not None:
+            yield from term.tensors()
 
 
 def is_available() -> bool:
@@ -81,7 +90,7 @@ def observe(call: Call, keep: ObserveOptions) -> Observation:
             setattr(pointers, name, getattr(statistics, name).data_ptr())
     if top:
         pointers.top_weights, pointers.top_keys = top.weights.data_ptr(), top.keys.data_ptr()
-        pointers.top = keep.top
+        pointers.top = int(keep.top)
     if atlas:
         pointers.cell_sum, pointers.cell_largest = atlas.mean.data_ptr(), atlas.largest.data_ptr()
         pointers.cell_rows, pointers.cell_columns = atlas.rows, atlas.columns
@@ -96,10 +105,11 @@ def pool_region(call: Call, lse: Tensor, region: Region) -> Pooled:
     """The sum and the largest weight of each cell of a region."""
     shape = region.cells
     pooled = Pooled(torch.zeros(shape), torch.zeros(shape))
-    lse = lse.detach().contiguous()
-    pointers = RegionPointers(region.example, region.head, region.rows.start, region.rows.stop)
+    lse = resolve(lse).contiguous()
+    place = (int(region.example), int(region.head), region.rows.start, region.rows.stop)
+    pointers = RegionPointers(*place)
     pointers.first_column, pointers.last_column = region.columns.start, region.columns.stop
-    pointers.zoom, pointers.lse = region.zoom, lse.data_ptr()
+    pointers.zoom, pointers.lse = int(region.zoom), lse.data_ptr()
     pointers.sum, pointers.largest = pooled.mean.data_ptr(), pooled.largest.data_ptr()
     height = region.zoom * max(1, ROWS // region.zoom)
     run(call, region.rows, height, "regard_pool_region", ctypes.byref(pointers))
@@ -111,12 +121,13 @@ def sum_received(
 ) -> tuple[Tensor, Tensor | None]:
     """The sum of each key's column of weights, and each row's mass on each of `count` labels."""
     batch, heads, queries, keys = call.sizes
-    lse = lse.detach().contiguous()
+    lse = resolve(lse).contiguous()
     total = torch.zeros(batch, heads, keys, dtype=torch.float64)
     pointers = ReceivedPointers(lse.data_ptr(), total.data_ptr(), None, count, None)
     by_label = None
     if labels is not None:
-        labels = labels.to("cpu", torch.int32).contiguous()
+        # All negative labels mean the same, and the lowest of int64 would become 0 in int32.
+        labels = labels.to("cpu", torch.int64).clamp(min=-1).to(torch.int32).contiguous()
         by_label = torch.zeros(batch, heads, queries, count)
         pointers.labels, pointers.by_label = labels.data_ptr(), by_label.data_ptr()
     run(call, range(queries), 8 * ROWS, "regard_sum_received", ctypes.byref(pointers))
@@ -140,11 +151,11 @@ def run(call: Call, rows: range, height: int, name: str, results: Any) -> None:
 def _native_call(call: Call) -> tuple[NativeCall, list[Tensor]]:
     """The call as C++ reads it, and the tensors that must live as long as it is read."""
     tensors = []
-    window, _ = call.split
+    left, right = _window_limits(call)
     native = NativeCall(
-        offset=call.scoring.offset,
-        left=UNLIMITED if window.left is None else window.left,
-        right=UNLIMITED if window.right is None else window.right,
+        offset=int(call.scoring.offset),
+        left=left,
+        right=right,
         scale=call.scale,
         softcap=call.scoring.softcap or 0.0,
         kind=KINDS[call.query.dtype],
@@ -154,7 +165,7 @@ def _native_call(call: Call) -> tuple[NativeCall, list[Tensor]]:
     native.key_heads, native.dim = call.key.shape[1], call.key.shape[3]
     native.value_dim = call.value.shape[3]
     for name in ("query", "key", "value"):
-        tensor = getattr(call, name).detach()
+        tensor = resolve(getattr(call, name))
         if tensor.stride(3) != 1 or (name != "query" and _worth_copying(tensor, call)):
             tensor = tensor.contiguous()
         matrix = getattr(native, name)
@@ -163,12 +174,24 @@ def _native_call(call: Call) -> tuple[NativeCall, list[Tensor]]:
     for term in native.terms:
         term.kind = ABSENT
     if call.scoring.sink is not None:
-        tensors.append(call.scoring.sink.detach().to("cpu", torch.float32).contiguous())
+        tensors.append(resolve(call.scoring.sink).to("cpu", torch.float32).contiguous())
         native.sink = tensors[-1].data_ptr()
     if call.padded is not None:
         tensors.append(call.padded.to("cpu").contiguous())
         native.padded = tensors[-1].data_ptr()
     return native, tensors
+
+
+def _window_limits(call: Call) -> tuple[int, int]:
+    """The sides of the window, cut to the distances that occur in the call, so that C++ can add.
+
+    A side that reaches further than any key of the call is as good as one that reaches all.
+    """
+    window, (_, _, queries, keys) = call.split[0], call.sizes
+    nearest, farthest = call.scoring.offset - (keys - 1), call.scoring.offset + queries - 1
+    left = farthest if window.left is None else max(nearest - 1, min(window.left, farthest))
+    right = -nearest if window.right is None else max(-farthest - 1, min(window.right, -nearest))
+    return left, right
 
 
 def _worth_copying(tensor: Tensor, call: Call) -> bool:
@@ -180,7 +203,8 @@ def _slabs(call: Call, rows: range, height: int) -> Iterator[tuple[range, list[T
     """Ranges of rows, each with the dense mask and bias of these rows, of about SLAB_NUMBERS."""
     _, rest = call.split
     keys = call.sizes[3]
-    terms = [term for term in (rest, call.scoring.bias) if term is not None]
+    # The mask comes last: it hides a key whatever the bias made of its score, NaN included.
+    terms = [term for term in (call.scoring.bias, rest) if term is not None]
     probe = Area(rows[:2], range(keys), call.scoring.offset)
     shapes = [term.cut(probe).shape for term in terms]
     row = max((s[0] * s[1] * s[3] for s in shapes if s[2] > 1), default=0)
@@ -193,7 +217,7 @@ def _slabs(call: Call, rows: range, height: int) -> Iterator[tuple[range, list[T
 
 def _supported_dtype(term: Tensor) -> Tensor:
     """A mask or bias on the CPU in a dtype that C++ reads."""
-    term = term.detach().to("cpu")
+    term = resolve(term).to("cpu")
     return term if term.dtype in KINDS else term.float()
 
 

@@ -31,10 +31,10 @@ class ObserveOptions:
     def __post_init__(self) -> None:
         for name in ("top", "atlas"):
             count = getattr(self, name)
-            if count < 0:
+            if not hasattr(count, "__index__") or not 0 <= count < 2**31:
                 raise InputError(
-                    f"ObserveOptions({name}=...) expected a number of at least 0, got {count}; "
-                    "0 keeps nothing"
+                    f"ObserveOptions({name}=...) expected a whole number below 2**31 and at "
+                    f"least 0, got {count}; 0 keeps nothing"
                 )
 
 
@@ -43,7 +43,8 @@ class Statistics:
     """Exact numbers of each query's row of weights.
 
     If the call has a sink, the weights of a row's keys sum to 1 - on_sink. A fully masked row of a
-    call without a sink has 0 everywhere and largest_key -1.
+    call without a sink has 0 everywhere and largest_key -1. A row that sees a score of NaN or plus
+    infinity has no softmax: every number of it is NaN and largest_key is -1.
     """
 
     entropy: RowNumbers
@@ -74,8 +75,8 @@ class Statistics:
 class Top:
     """The largest weights of each row in falling order, and their keys.
 
-    Where a row has fewer keys of any weight, the weight is 0 and the key -1. The sink does not
-    compete.
+    Where a row has fewer keys of any weight, the weight is 0 and the key -1; a row without a
+    softmax has weights of NaN and keys of -1. The sink does not compete.
     """
 
     weights: Float[Tensor, "*batch head query top"]
@@ -87,7 +88,8 @@ class Atlas:
     """Each head's weight map, pooled to cells of `rows` queries x `columns` keys.
 
     Cell sides are powers of two from 8 up. Cells at the far edges may be partial: a mean is
-    over the pairs that exist. The sink lies outside the map.
+    over the pairs that exist. The sink lies outside the map. All cells of a query whose row has no
+    softmax are NaN.
     """
 
     mean: Float[Tensor, "*batch head cell_row cell_column"]
@@ -101,7 +103,8 @@ class Observation:
     """What one call of attention returned; parts that `ObserveOptions` left out are None.
 
     Gradients flow through the context; the statistics are constants. `lse` is the
-    logsumexp of each row's scores, the sink included, -inf for a row that sees nothing.
+    logsumexp of each row's scores, the sink included, -inf for a row that sees nothing and NaN for
+    a row that sees a score of NaN or plus infinity.
     """
 
     context: Float[Tensor, "batch head query value_dim"] | None

@@ -6,8 +6,9 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from regard.kernels.memory import fake_mode_of
 from regard.kernels.observe.call import Call, Keys, Queries, Scoring, Values
-from regard.kernels.observe.choice import implementation_for
+from regard.kernels.observe.choice import PORTABLE, Implementation, implementation_for
 from regard.kernels.observe.gradient import differentiable, needs_gradient
 from regard.kernels.observe.observation import Observation, ObserveOptions
 from regard.masks import Bias, Mask
@@ -55,6 +56,14 @@ def observe(
     """
     call = Call(query, key, value, Scoring(**scoring), padded)
     implementation = implementation_for(call)
+    if implementation is not PORTABLE:
+        return _run(implementation, call, keep)
+    with fake_mode_of(query):
+        return _run(implementation, call, keep)
+
+
+def _run(implementation: Implementation, call: Call, keep: ObserveOptions) -> Observation:
+    """The observation of an implementation, with a gradient if one is needed."""
     if keep.context and needs_gradient(call):
         return differentiable(call, lambda: implementation.observe(call, keep))
     if not torch.is_grad_enabled():

@@ -11,6 +11,7 @@ from regard.kernels.observe.accumulate import (
     empty_atlas,
     empty_statistics,
     empty_top,
+    mark_undefined_rows,
     write_atlas,
     write_statistics,
     write_top,
@@ -52,7 +53,7 @@ def observe(call: Call, keep: ObserveOptions) -> Observation:
         if keep.context:
             value = call.value[strip.key_index].to(call.accumulator)
             grouped = softmax.weights.view(value.shape[0], -1, value.shape[1])
-            mixed = torch.bmm(grouped, value).view(*softmax.total.shape[:2], -1)
+            mixed = torch.bmm(grouped, value).view(*softmax.total.shape[:2], value.shape[2])
             context[strip.row_index] = mixed.to(context)
         if top:
             write_top(strip, softmax, top)
@@ -60,7 +61,11 @@ def observe(call: Call, keep: ObserveOptions) -> Observation:
             write_atlas(strip, softmax, atlas)
     if atlas:
         divide_cell_sums(call, atlas)
-    return Observation(context if keep.context else None, lse, statistics, top, atlas, call.scoring)
+    observation = Observation(
+        context if keep.context else None, lse, statistics, top, atlas, call.scoring
+    )
+    mark_undefined_rows(observation)
+    return observation
 
 
 def strip_softmax(call: Call, strip: Strip) -> StripSoftmax:
@@ -123,4 +128,9 @@ def sum_received(
             own = labels[strip.example, columns].to(weights.device)
             member = own[:, None] == torch.arange(count, device=weights.device)
             by_label[strip.row_index] = weights @ member.to(weights)
+    # Rows without a softmax are NaN for every key, those out of their reach included.
+    undefined = lse.isnan()
+    total.masked_fill_(undefined.any(-1)[..., None], torch.nan)
+    if by_label is not None:
+        by_label.masked_fill_(undefined[..., None], torch.nan)
     return total, by_label

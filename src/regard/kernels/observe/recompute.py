@@ -1,15 +1,19 @@
 """Weights of an earlier call, recomputed from its queries, keys, logsumexp and scoring."""
 
+from dataclasses import replace
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.errors import InputError, ShapeError
+from regard.kernels.memory import fake_mode_of, has_plain_memory
 from regard.kernels.observe.call import Call, Keys, Queries, Scoring
-from regard.kernels.observe.choice import implementation_for
+from regard.kernels.observe.choice import PORTABLE, Implementation, implementation_for
 from regard.kernels.observe.region import Pooled, Received, Region, cell_counts
 
 DEFAULT_SCORING = Scoring()
+MAX_LABELS = 2**31  # labels are int32 in C++
 
 
 def window(
@@ -33,13 +37,16 @@ def window(
     """
     call = _make_call(query, key, lse, scoring)
     region.check(*call.sizes)
-    if 0 in region.cells:
+    if not region.rows or not region.columns:
         return Pooled(call.zeros(*region.cells), call.zeros(*region.cells))
-    with torch.no_grad():
-        pooled = implementation_for(call).pool_region(call, lse, region)
-    rows = cell_counts(len(region.rows), region.zoom)
-    columns = cell_counts(len(region.columns), region.zoom)
-    pooled.mean.div_((rows[:, None] * columns).to(pooled.mean))
+    # A larger zoom is one cell too, but its square may not fit into int64.
+    zoom = min(region.zoom, max(len(region.rows), len(region.columns)))
+    region = replace(region, zoom=zoom)
+    with torch.no_grad(), fake_mode_of(query):
+        pooled = _implementation(call, lse).pool_region(call, lse, region)
+        rows = cell_counts(len(region.rows), region.zoom)
+        columns = cell_counts(len(region.columns), region.zoom)
+        pooled.mean.div_((rows[:, None] * columns).to(pooled.mean))
     return pooled
 
 
@@ -67,17 +74,25 @@ def received(
     count = 0
     if labels is not None:
         count = _count_labels(labels, (call.sizes[0], call.sizes[3]))
-    with torch.no_grad():
-        return Received(*implementation_for(call).sum_received(call, lse, labels, count))
+    with torch.no_grad(), fake_mode_of(query):
+        sums = _implementation(call, lse, labels).sum_received(call, lse, labels, count)
+    return Received(*sums)
+
+
+def _implementation(call: Call, *others: Tensor | None) -> Implementation:
+    """The implementation that takes the call and the other tensors."""
+    return implementation_for(call) if has_plain_memory(*others) else PORTABLE
 
 
 def _make_call(query: Tensor, key: Tensor, lse: Tensor, scoring: Scoring) -> Call:
     """The call whose weights are recomputed; values are not needed, so keys stand in for them."""
     call = Call(query, key, key, scoring)
-    if lse.shape != call.sizes[:3] or lse.dtype != call.accumulator:
+    kind, device = call.accumulator, query.device
+    if lse.shape != call.sizes[:3] or lse.dtype != kind or lse.device != device:
         raise ShapeError(
-            f"expected the lse of this call, {call.accumulator} with the axes (batch head query) "
-            f"= {call.sizes[:3]}, got {lse.dtype} {tuple(lse.shape)}; take it from its Observation"
+            f"expected the lse of this call, {kind} on {device} with the axes (batch head query) "
+            f"= {call.sizes[:3]}, got {lse.dtype} {tuple(lse.shape)} on {lse.device}; take it "
+            "from its Observation"
         )
     return call
 
@@ -91,4 +106,9 @@ def _count_labels(labels: Tensor, shape: tuple[int, int]) -> int:
         )
     if labels.dtype.is_floating_point or labels.dtype.is_complex:
         raise InputError(f"expected labels to be whole numbers, got {labels.dtype}; use .long()")
-    return max(0, int(labels.max()) + 1) if labels.numel() else 0
+    count = max(0, int(labels.max()) + 1) if labels.numel() else 0
+    if count > MAX_LABELS:
+        raise InputError(
+            f"expected labels below 2**31, got {count - 1}; number the labels from 0 without gaps"
+        )
+    return count

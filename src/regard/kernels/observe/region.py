@@ -31,8 +31,11 @@ class Region:
 
     def check(self, batch: int, heads: int, queries: int, keys: int) -> None:
         """Raise an InputError unless the region lies within a call of these sizes."""
-        if self.zoom < 1:
-            raise InputError(f"expected a zoom of at least 1, got {self.zoom}; 1 is every weight")
+        if not hasattr(self.zoom, "__index__") or self.zoom < 1:
+            raise InputError(
+                f"expected a zoom of at least 1, got {self.zoom}; give a whole number, 1 is every "
+                "weight"
+            )
         inside = 0 <= self.example < batch and 0 <= self.head < heads
         for side, size in ((self.rows, queries), (self.columns, keys)):
             inside &= side.step == 1 and 0 <= side.start <= side.stop <= size

@@ -17,6 +17,7 @@ from regard.masks import Area
 # Scores held at once, so that a strip and its copies stay in the cache of a processor core.
 STRIP_SCORES = 1 << 20
 NEVER = float("-inf")
+LARGE_CAP = 2.0**50  # of smaller softcaps, the share of every score that matters is a normal number
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,10 +79,21 @@ def products(call: Call, strip: Strip) -> Float[Tensor, "head query key"]:
     query = call.query[strip.row_index].to(call.accumulator) * call.scale
     key = call.key[strip.key_index].to(call.accumulator)
     # Query heads that share a key head become rows of one product.
-    grouped = query.reshape(key.shape[0], -1, query.shape[2])
-    scores = torch.bmm(grouped, key.mT).view(query.shape[0], query.shape[1], key.shape[1])
-    cap = call.scoring.softcap
-    return scores if cap is None else scores.div_(cap).tanh_().mul_(cap)
+    heads, queries, dim = query.shape
+    grouped = query.reshape(key.shape[0], heads // key.shape[0] * queries, dim)
+    scores = torch.bmm(grouped, key.mT).view(heads, queries, key.shape[1])
+    return cap_scores(scores, call.scoring.softcap)
+
+
+def cap_scores(scores: Float[Tensor, "*axes"], cap: float | None) -> Float[Tensor, "*axes"]:
+    """The scores s as c tanh(s / c); as they are if there is no cap."""
+    if cap is None:
+        return scores
+    capped = (scores / cap).tanh_() * cap
+    if cap < LARGE_CAP:
+        return capped
+    # s / c may be too small for a floating-point number; there the cap changes nothing.
+    return torch.where(scores.abs() < cap * torch.finfo(scores.dtype).eps, scores, capped)
 
 
 def apply_bias_and_mask(call: Call, strip: Strip, scores: Float[Tensor, "head query key"]) -> None:

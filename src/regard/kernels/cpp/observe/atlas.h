@@ -87,6 +87,18 @@ struct Atlas {
       for (int half = 0; half < 2; half++)
         if (rows[half]) raise_maxima(first, stop, logs.get() + half * logs_stride(), rows[half] + aside);
     }
+    mark_undefined_rows(results, panel, head, totals);
+  }
+
+  // All cells of a query whose row has no softmax are NaN, those out of its reach included.
+  void mark_undefined_rows(const ObservationPointers& results, const QueryPanel& panel, int64_t head,
+                           const RowNormaliser& totals) {
+    for (int q = 0; q < panel.count; q++) {
+      if (!std::isnan(totals.high[q])) continue;
+      const int64_t cells = (head + (panel.first + q) / results.cell_rows) * across;
+      std::fill_n(results.cell_sum + cells, across, NAN);
+      std::fill_n(results.cell_largest + cells, across, NAN);
+    }
   }
 
   int64_t logs_stride() const { return round_up(across * parts_per_cell + COLUMNS, 16); }
@@ -125,7 +137,8 @@ struct Atlas {
     int64_t p = first;
     for (; parts_per_cell == 1 && p + WIDTH <= last; p += WIDTH) {
       loose_vec& own = *reinterpret_cast<loose_vec*>(cells + p);
-      own = larger(own, exp2(*reinterpret_cast<const loose_vec*>(log + p)));
+      // `larger` returns its second argument if one of them is NaN: a cell that is NaN stays so.
+      own = larger(exp2(*reinterpret_cast<const loose_vec*>(log + p)), own);
     }
     for (; p < last; p++) {
       float& cell = cells[p / parts_per_cell];

@@ -35,7 +35,7 @@ struct Observer {
         tiles(buffer(2 * TILES * ROWS)) {
     state.tile_max = tiles.get();
     state.tile_sum = tiles.get() + TILES * ROWS;
-    if (results.top) topk.reset(new RowTopK(results.top));
+    if (results.top) topk.reset(new RowTopK(std::min(results.top, call.keys)));
     if (results.cell_sum) atlas.reset(new Atlas(call, results));
   }
 
@@ -90,7 +90,7 @@ struct Observer {
   void finish(const QueryPanel& panel, std::pair<int64_t, int64_t> blocks) {
     RowResults rows;
     const int64_t row = (panel.b * call.heads + panel.h) * call.queries + panel.first;
-    const float sink = call.sink ? call.sink[panel.h] * LOG2E : NEVER;
+    const float sink = call.sink ? to_base_2(call.sink[panel.h]) : NEVER;
     for (int q = 0; q < ROWS; q++) {
       finish_row(q, q < panel.count ? sink : NEVER, q < panel.count, rows);
       if (q < panel.count)
@@ -108,7 +108,15 @@ struct Observer {
     rows.log[q] = rows.inverse[q] = 0.0f;
     rows.scale[q] = rows.share[q] = rows.entropy[q] = 0.0f;
     const float high = std::max(state.shift[q], sink);
-    if (!real || high == NEVER) return;
+    if (!real) return;
+    // The softmax of a row that sees a score of NaN or plus infinity is undefined. The largest score
+    // may have missed a NaN, the sum of weights has not.
+    if (std::isnan(state.total[q]) || std::isnan(sink) || !(high < INFINITY)) {
+      rows.high[q] = rows.log[q] = rows.inverse[q] = NAN;
+      rows.scale[q] = rows.share[q] = rows.entropy[q] = NAN;
+      return;
+    }
+    if (high == NEVER) return;
     float fade = state.shift[q] == high ? 1.0f : 0.0f, share = sink == high ? 1.0f : 0.0f;
     if (sink < high && sink != NEVER) share = exp2_of(sink - high);
     if (state.shift[q] < high && state.shift[q] != NEVER) fade = exp2_of(state.shift[q] - high);
@@ -131,7 +139,10 @@ struct Observer {
 
   void write_topk(const QueryPanel& panel, int64_t row, const RowResults& rows) {
     alignas(64) float weight[ROWS];
-    for (int i = 0; i < topk->top; i++) {
+    for (int q = 0; q < panel.count; q++)
+      if (std::isnan(rows.high[q]))
+        std::fill_n(results.top_weights + (row + q) * results.top, results.top, NAN);
+    for (int64_t i = 0; i < topk->top; i++) {
       weights_of(topk->scores.get() + i * ROWS, rows, weight);
       for (int q = 0; q < panel.count; q++) {
         results.top_weights[(row + q) * results.top + i] = weight[q];

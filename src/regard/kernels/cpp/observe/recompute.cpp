@@ -46,7 +46,7 @@ struct RegionPooler {
       const int64_t keys = std::min<int64_t>(COLUMNS, high - j);
       if (block_scores(call, panel, j, keys, own)) pool(panel, j, keys, lse.of);
     }
-    write(panel);
+    write(panel, lse.of);
   }
 
   void pool(const QueryPanel& panel, int64_t first_key, int64_t keys, const float* lse) {
@@ -69,12 +69,16 @@ struct RegionPooler {
     }
   }
 
-  void write(const QueryPanel& panel) {
+  // A row whose logsumexp is NaN makes all of its cells NaN, those out of its reach included.
+  void write(const QueryPanel& panel, const float* lse) {
     for (int q = 0; q < panel.count; q++) {
       const int64_t row = (panel.first + q - region.first_row) / region.zoom * across;
       for (int64_t cell = 0; cell < across; cell++) {
-        region.sum[row + cell] += sums[cell * ROWS + q];
-        region.largest[row + cell] = std::max(region.largest[row + cell], maxima[cell * ROWS + q]);
+        const float sum = std::isnan(lse[q]) ? NAN : sums[cell * ROWS + q];
+        float& largest = region.largest[row + cell];
+        region.sum[row + cell] += sum;
+        // The maximum may have missed a NaN among the weights, the sum has not.
+        largest = std::isnan(sum) ? sum : std::max(largest, maxima[cell * ROWS + q]);
       }
     }
   }
@@ -107,7 +111,10 @@ struct ReceivedSummer {
         add_columns(panel, j, round_up(keys, TILE), lse.of);
         if (received.labels) add_labels(panel, received.labels + b * call.keys + j, keys);
       }
-      if (received.labels) write_labels(panel);
+      if (received.labels) write_labels(panel, lse.of);
+      // A row without a softmax is NaN for every key, those out of its reach included.
+      if (std::any_of(lse.of, lse.of + panel.count, [](float x) { return std::isnan(x); }))
+        std::fill_n(columns.get(), call.keys, NAN);
     }
     double* total = received.total + (b * call.heads + h) * call.keys;
     std::lock_guard<std::mutex> lock(received_lock());
@@ -145,17 +152,18 @@ struct ReceivedSummer {
     for (int64_t k = 0; k < keys; k++) {
       if (label[k] < 0) continue;
       const float* weight = own.scores.get() + k * ROWS;
-      float* out = labels.get() + label[k] * ROWS;
+      float* out = labels.get() + static_cast<int64_t>(label[k]) * ROWS;
       for (int q = 0; q < panel.vectors * WIDTH; q += WIDTH)
         store(out + q, load(out + q) + load(weight + q));
     }
   }
 
-  void write_labels(const QueryPanel& panel) {
+  void write_labels(const QueryPanel& panel, const float* lse) {
     const int64_t row = (panel.b * call.heads + panel.h) * call.queries + panel.first;
     for (int q = 0; q < panel.count; q++)
       for (int64_t l = 0; l < received.label_count; l++)
-        received.by_label[(row + q) * received.label_count + l] = labels[l * ROWS + q];
+        received.by_label[(row + q) * received.label_count + l] =
+            std::isnan(lse[q]) ? NAN : labels[l * ROWS + q];
   }
 };
 

@@ -25,7 +25,7 @@ struct alignas(64) RowState {
 
 // What normalises each row: a weight is 2^(score - high) * inverse, with inverse = 2^-log. high and log
 // are kept apart because in their sum a large high would swallow log. A row without any weight, or a
-// lane without a query, has an infinite high.
+// lane without a query, has an infinite high; a row without a softmax has NaN in all three.
 struct alignas(64) RowNormaliser {
   float high[ROWS], log[ROWS], inverse[ROWS];
 };

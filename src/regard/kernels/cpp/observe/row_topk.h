@@ -50,19 +50,19 @@ INLINE void merge_tile(const float* tile, int32_t first_key, vec score[REGISTER_
 }
 
 struct RowTopK {
-  int top, slots;
+  int64_t top, slots;
   int64_t keys_seen;
   Buffer<> scores;       // [slots][ROWS], falling
   Buffer<int32_t> keys;  // [slots][ROWS]
   explicit RowTopK(int64_t top)
-      : top(static_cast<int>(top)),
-        slots(std::max(REGISTER_TOP, this->top)),
-        scores(buffer(slots * ROWS)),
-        keys(buffer<int32_t>(slots * ROWS)) {}
+      : top(top),
+        slots(std::max<int64_t>(REGISTER_TOP, top)),
+        scores(buffer(static_cast<size_t>(slots * ROWS))),
+        keys(buffer<int32_t>(static_cast<size_t>(slots * ROWS))) {}
 
   void clear() {
     keys_seen = 0;
-    for (int i = 0; i < slots * ROWS; i++) {
+    for (int64_t i = 0; i < slots * ROWS; i++) {
       scores[i] = NEVER;
       keys[i] = -1;
     }
@@ -131,7 +131,7 @@ struct RowTopK {
         vec x = load(block + k * ROWS);
         if (!any_above(x, load(bar))) continue;
         ivec which = static_cast<int32_t>(first_key + k) + ivec{};
-        for (int i = 0; i < slots; i++) {  // x moves down the list to its place
+        for (int64_t i = 0; i < slots; i++) {  // x moves down the list to its place
           const vec own = load(score + i * ROWS);
           ivec& place = *reinterpret_cast<ivec*>(key + i * ROWS);
           const ivec above = x > own, old_key = place;

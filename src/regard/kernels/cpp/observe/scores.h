@@ -27,9 +27,7 @@ struct Scratch {
 INLINE QueryPanel load_panel(const Call& call, int64_t b, int64_t h, int64_t first, int64_t stop,
                         Scratch& own) {
   const int count = static_cast<int>(std::min<int64_t>(ROWS, stop - first));
-  // tanh(s / cap) is computed from 2^(2 s log2(e) / cap): the scale folds the factor into queries.
-  const float scale = call.softcap > 0 ? call.scale * 2 * LOG2E / call.softcap : call.scale * LOG2E;
-  pack_queries(call, b, h, first, count, scale, own.row.get(), own.query.get());
+  pack_queries(call, b, h, first, count, call.scale * LOG2E, own.row.get(), own.query.get());
   return {b, h, first, call.offset + first, count, (count + WIDTH - 1) / WIDTH};
 }
 
@@ -41,11 +39,15 @@ INLINE std::pair<int64_t, int64_t> reach(const Call& call, const QueryPanel& pan
   return {low / COLUMNS, (high + COLUMNS - 1) / COLUMNS};
 }
 
+// A natural logit in base 2. A finite one stays finite: a row whose bias is the lowest float everywhere
+// is uniform, not empty.
+INLINE float to_base_2(float x) {
+  return std::isinf(x) ? x : std::clamp(x * LOG2E, -3e38f, 3e38f);
+}
+
 INLINE float term_value(const ScoreTerm& term, int64_t at) {
   if (term.kind == BOOLEAN) return static_cast<const uint8_t*>(term.data)[at] ? 0.0f : NEVER;
-  const float x = element(term.data, term.kind, at);
-  // A bias of the lowest float must stay finite in base 2: a row of it is uniform, not empty.
-  return x == NEVER ? x : std::max(x * LOG2E, -3e38f);
+  return to_base_2(element(term.data, term.kind, at));
 }
 
 INLINE int64_t term_base(const ScoreTerm& term, const QueryPanel& panel, int64_t first_key) {
@@ -65,17 +67,19 @@ static bool all_hidden(const Call& call, const QueryPanel& panel, int64_t first_
   return false;
 }
 
-// Add a mask or bias that is the same for all queries.
+// Add a bias, or apply a mask, that is the same for all queries. A mask sets scores instead of adding
+// to them: a hidden score is hidden even if it is NaN.
 static void add_key_term(const ScoreTerm& term, int64_t base, int64_t keys, float* scores) {
+  const bool mask = term.kind == BOOLEAN;
   for (int64_t k = 0; k < keys; k++) {
     const float x = term_value(term, base + k * term.strides[3]);
     if (x == 0.0f) continue;
     for (int q = 0; q < ROWS; q += WIDTH)
-      store(scores + k * ROWS + q, load(scores + k * ROWS + q) + x);
+      store(scores + k * ROWS + q, mask ? splat(NEVER) : load(scores + k * ROWS + q) + x);
   }
 }
 
-// Add a mask or bias that varies by query and key.
+// Add a bias, or apply a mask, that varies by query and key.
 static void add_pair_term(const ScoreTerm& term, int64_t base, const QueryPanel& panel, int64_t keys,
                         float* scores) {
   const int64_t down = term.strides[2], across = term.strides[3];
@@ -93,17 +97,29 @@ static void add_pair_term(const ScoreTerm& term, int64_t base, const QueryPanel&
       transpose8(patch);
       for (int i = 0; i < columns; i++) {
         float* own = scores + (k + i) * ROWS + q;
-        store8(own, load8(own) + patch[i]);
+        const oct score = load8(own);
+        store8(own, term.kind == BOOLEAN ? (patch[i] == NEVER ? patch[i] : score) : score + patch[i]);
       }
     }
   }
 }
 
+// c tanh(s / c) of each score. With x = s / c, tanh(x) is 1 - 2 / (e^2x + 1); near zero, where that
+// difference would lose its digits, it is x + x^3 P(x^2), with P fitted to 4e-9 of tanh(x) / x.
 static void apply_softcap(float softcap, int64_t keys, float* scores) {
+  constexpr float NEAR = 0.39f;  // the largest x^2 of the polynomial
   const float high = softcap * LOG2E;
+  const float inverse = std::min(1.0f / high, 1e38f);  // 1 / a denormal number would be infinite
   for (int64_t i = 0; i < keys * ROWS; i += WIDTH) {
-    const vec e = exp2(smaller(load(scores + i), splat(126.0f)));  // c tanh(x) = c (1 - 2/(e + 1))
-    store(scores + i, high * (1.0f - 2.0f / (e + 1.0f)));
+    const vec s = load(scores + i), x = s * inverse, square = x * x;
+    vec p = square * -0.00572081232f + 0.0206537985f;
+    p = p * square - 0.0537444289f;
+    p = p * square + 0.133315017f;
+    p = p * square - 0.333332843f;
+    // `smaller` keeps a NaN that is its second argument.
+    const vec e = exp2(smaller(splat(126.0f), x * (2.0f * LOG2E)));
+    const vec far = high * (1.0f - 2.0f / (e + 1.0f));
+    store(scores + i, square < NEAR ? s + s * (square * p) : far);
   }
 }
 
@@ -124,6 +140,19 @@ static void mask_window(const Call& call, const QueryPanel& panel, int64_t first
     float* row = scores + k * ROWS;
     for (int64_t q = 0; q < from; q++) row[q] = NEVER;
     for (int64_t q = stop; q < ROWS; q++) row[q] = NEVER;
+  }
+}
+
+// Hide all keys from the lanes of the last vector that hold no query: a NaN or infinite key would make
+// them NaN, and sums over lanes with them.
+static void mask_empty_lanes(const QueryPanel& panel, int64_t filled, float* scores) {
+  const int last = (panel.vectors - 1) * WIDTH;
+  if (panel.count == last + WIDTH) return;
+  ivec empty;
+  for (int i = 0; i < WIDTH; i++) empty[i] = last + i < panel.count ? 0 : -1;
+  for (int64_t k = 0; k < filled; k++) {
+    float* own = scores + k * ROWS + last;
+    store(own, empty ? splat(NEVER) : load(own));
   }
 }
 
@@ -148,6 +177,7 @@ static bool block_scores(const Call& call, const QueryPanel& panel, int64_t firs
       add_pair_term(term, at, panel, keys, out);
   }
   mask_window(call, panel, first_key, keys, filled, out);
+  mask_empty_lanes(panel, filled, out);
   return true;
 }
 

@@ -63,7 +63,7 @@ INLINE bool any_above(vec a, vec b) {
 }
 #endif
 
-// 2^x within 2e-7 of itself; exactly 1 at 0, and exactly 0 below -126 and at -infinity.
+// 2^x within 2e-7 of itself; exactly 1 at 0, exactly 0 below -126 and at -infinity, and NaN at NaN.
 #if defined(__AVX512F__) && defined(__AVX512DQ__)
 INLINE vec exp2(vec x) {
   constexpr int above_floor = 0x09;  // x - floor(x), which is 0 at -infinity
@@ -78,8 +78,9 @@ INLINE vec exp2(vec x) {
 #else
 INLINE vec exp2(vec x) {
   // Adding 1.5 * 2^23 leaves the nearest integer in the low bits. Inputs below -126 are replaced by
-  // -127, whose exponent field is 0: the result is exactly 0.
-  x = x >= -126.0f ? smaller(x, splat(127.0f)) : splat(-127.0f);
+  // -127, whose exponent field is 0: the result is exactly 0. `smaller` returns its second argument if
+  // one of them is NaN.
+  x = x < -126.0f ? splat(-127.0f) : smaller(splat(127.0f), x);
   vec shifted = x + 12582912.0f;
   vec r = x - (shifted - 12582912.0f);
   vec p = r * 0.00132647272f + 0.00967151281f;
@@ -87,9 +88,10 @@ INLINE vec exp2(vec x) {
   p = p * r + 0.240222421f;
   p = p * r + 0.693146978f;
   p = p * r + 1.0f;
-  // Only the low bits of the shifted number survive the move to the exponent.
+  // Only the low bits of the shifted number survive the move to the exponent. A product, not a sum of
+  // bits: it stays NaN whatever the bits of a NaN are.
   typedef uint32_t uvec __attribute__((vector_size(WIDTH * 4), may_alias));
-  return (vec)((uvec)p + ((uvec)shifted << 23));
+  return p * (vec)(((uvec)shifted << 23) + 0x3f800000u);
 }
 #endif
 
