@@ -39,12 +39,15 @@ _HIDDEN_WARNINGS = (DeprecationWarning, PendingDeprecationWarning, ResourceWarni
 Report = Callable[[str, str], None]
 
 
-def run(seed: int, cases: int | None, report: Report) -> int:
-    """Run the campaign; every failure is reported, and the number of cases is returned."""
+def run(seed: int, cases: int | None, report: Report, *, light: bool = False) -> int:
+    """Run the campaign; every failure is reported, and the number of cases is returned.
+
+    A `light` campaign leaves out what needs transformers, which takes seconds to import.
+    """
     count = CASES if cases is None else cases
     progress = getattr(report, "progress", lambda done, total: None)
     with tempfile.TemporaryDirectory(prefix="regard-fuzz-samples-") as place:
-        campaign = Campaign(Path(place), seed)
+        campaign = Campaign(Path(place), seed, light=light)
         outcomes = run_in_children(campaign.cases(count), workers=_workers())
         for done, (number, outcome) in enumerate(outcomes, 1):
             if outcome.failed:
@@ -72,14 +75,14 @@ def _workers() -> int:
 class Campaign:
     """The samples in a folder, and the cases of a seed."""
 
-    def __init__(self, samples: Path, seed: int) -> None:
+    def __init__(self, samples: Path, seed: int, *, light: bool = False) -> None:
         torch.set_num_threads(1)  # a pool of threads would not survive a fork
         self.samples, self.seed = samples, seed
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            build_samples(samples)
+            build_samples(samples, light=light)
         self.fingerprints = fingerprints(samples)
-        self.subjects = subjects_here()
+        self.subjects = subjects_here(light=light)
         files = [file.read_bytes() for file in sorted(samples.glob("*")) if file.is_file()]
         files += [file.read_bytes() for file in sorted(samples.glob("translator/*"))]
         values = (*EXTREMES, *draw_values(seed, _DRAWN_VALUES))

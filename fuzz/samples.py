@@ -60,14 +60,14 @@ save_every = 1
 """
 
 
-def build_samples(folder: Path) -> None:
-    """Write all samples into a folder; the same files for every run."""
+def build_samples(folder: Path, *, light: bool) -> None:
+    """Write all samples into a folder, `light` without those that transformers writes."""
     torch.manual_seed(0)
     _write_texts(folder)
     _write_pictures(folder)
     _write_own_models(folder)
     _write_older_tokenizers(folder)
-    if find_spec("transformers") is not None:
+    if not light and find_spec("transformers") is not None:
         _write_transformers_models(folder)
     _write_traces_and_surveys(folder)
     _write_run(folder)

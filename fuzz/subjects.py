@@ -226,9 +226,13 @@ SUBJECTS: tuple[Subject, ...] = (
 )  # fmt: skip
 
 
-def subjects_here() -> list[Subject]:
-    """The subjects whose packages are installed."""
-    return [subject for subject in SUBJECTS if not subject.needs or find_spec(subject.needs)]
+def subjects_here(*, light: bool) -> list[Subject]:
+    """The subjects whose packages are installed; `light` ones need no package."""
+    return [
+        subject
+        for subject in SUBJECTS
+        if not subject.needs or (not light and find_spec(subject.needs))
+    ]
 
 
 def covered() -> frozenset[str]:
