@@ -55,7 +55,7 @@ def test_a_large_picture_warns_of_nothing(picture, monkeypatch):
 
 
 def test_a_picture_for_a_page_that_is_a_folder_is_named(tmp_path):
-    with pytest.raises(FileError, match="cannot read the picture .*: Is a directory"):
+    with pytest.raises(FileError, match=r"cannot read the picture .*: Is a directory"):
         page_picture(tmp_path, None)
 
 
