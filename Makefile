@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test check bench docs wheel front front-check native sanitize clean
+.PHONY: demo test check bench fuzz docs wheel front front-check native sanitize clean
 
 demo: $(VENV)/ready
 	@$(BIN)/regard explain "我 爱 中国" --query 爱
@@ -36,6 +36,9 @@ wheel: $(VENV)/ready-dev  # a wheel from an sdist; every command of it, alone in
 
 bench: $(VENV)/ready-bench
 	$(BIN)/python -m bench
+
+fuzz: $(VENV)/ready-dev  # hostile files, kernel cases, texts and crashes; about 30 minutes
+	$(BIN)/python -m fuzz
 
 front:
 	cd front && npm ci --no-fund --no-audit --loglevel=error && npm run --silent check && npm run --silent build

@@ -40,6 +40,25 @@ def test_a_picture_that_is_cut_short_is_named(picture):
         read_picture(path)
 
 
+def test_a_broken_part_inside_a_picture_is_no_traceback(picture):
+    path, _ = picture
+    data = bytearray(path.read_bytes())
+    data[data.index(b"IDAT") - 1] -= 20  # the length of the pixels, which then end too early
+    path.write_bytes(data)
+    with pytest.raises(FileError, match=r"cannot read the picture .*cat.png: broken PNG file"):
+        read_picture(path)
+
+
+def test_a_large_picture_warns_of_nothing(picture, monkeypatch):
+    monkeypatch.setattr("PIL.Image.MAX_IMAGE_PIXELS", 19 * 23 - 1)
+    assert read_picture(picture[0]).size == (23, 19)
+
+
+def test_a_picture_for_a_page_that_is_a_folder_is_named(tmp_path):
+    with pytest.raises(FileError, match=r"cannot read the picture .*: Is a directory"):
+        page_picture(tmp_path, None)
+
+
 def test_without_pillow_the_way_to_get_it_is_told(picture, monkeypatch):
     monkeypatch.setattr(pictures, "find_spec", lambda name: None)
     with pytest.raises(InputError, match="pip install pillow"):

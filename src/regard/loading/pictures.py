@@ -2,6 +2,7 @@
 
 import io
 import json
+import warnings
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -27,12 +28,15 @@ def read_picture(path: Path) -> Any:
     from PIL import Image, UnidentifiedImageError
 
     try:
-        with Image.open(path) as picture:
-            return picture.convert("RGB")
+        # Pillow warns of large pictures and of odd metadata, which say nothing about attention
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            with Image.open(path) as picture:
+                return picture.convert("RGB")
     except UnidentifiedImageError:
         raise FileError(f"{path} is no picture; give a PNG, JPEG, GIF or WebP file") from None
-    except (OSError, ValueError, Image.DecompressionBombError) as error:
-        reason = getattr(error, "strerror", None) or error
+    except Exception as error:  # each format of Pillow raises errors of its own: SyntaxError, ...
+        reason = getattr(error, "strerror", None) or error or type(error).__name__
         raise FileError(f"cannot read the picture {path}: {reason}") from error
 
 
@@ -53,7 +57,10 @@ def page_picture(path: Path, processor: Any) -> bytes:
     The cut matters because attention maps are drawn over it: a processor that crops the centre
     makes the model see, and the patches cover, that part alone.
     """
-    contents = path.read_bytes()
+    try:
+        contents = path.read_bytes()
+    except OSError as error:
+        raise FileError(f"cannot read the picture {path}: {error.strerror}") from error
     crop_size = getattr(processor, "crop_size", None)
     if not getattr(processor, "do_center_crop", False) or not crop_size:
         return contents if contents.startswith(_BROWSER_FORMATS) else _to_png(read_picture(path))
