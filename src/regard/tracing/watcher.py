@@ -7,8 +7,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any
 
+import torch
 import torch.nn.functional as F
-from torch import nn
+from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from regard.kernels.observe.taps import Tapped, tap_of
@@ -29,10 +30,13 @@ from regard.tracing.dataflow.rule_table import rule_of
 from regard.tracing.dataflow.tracker import OriginTracker, ValuesOnAxis
 from regard.tracing.fast_paths import keep_encoder_padding_empty, run_compiled_eagerly
 from regard.tracing.huggingface.registries import watch_registries
+from regard.tracing.mask_reading.caller_masks import CallerMasks
+from regard.tracing.mask_reading.lazy import LazyMask
 from regard.tracing.recording.manual_product import ManualProducts
 from regard.tracing.recording.manual_softmax import add_values_as_keys, describe_manual_call
 from regard.tracing.recording.observe_call import call_for_edit, describe_call, observe_call
 from regard.tracing.recording.options import WatchOptions
+from regard.tracing.recording.record import CallRecord
 from regard.tracing.sites import ModelInputs, Sites, running
 
 
@@ -63,22 +67,28 @@ class Watcher(TorchFunctionMode):
         self.attended = dict[str, None]()
         self.tracker = OriginTracker(sites, self._record_manual)
         self.products = ManualProducts(sites, options)
+        self.caller_masks = CallerMasks()
         self._second_axis = 0  # size of the second axis of the model's first input
         self._windows: int | None = None  # of torch's own multi-head attention, while it runs
         sites.on_begin.append(self._note_inputs)
 
     def __torch_function__(
-        self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+        self, function: Any, subclasses: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         """Run the function, follow its data flow, and record it if it attends.
 
-        This runs for every torch function of the model, so cheap answers come first.
+        This runs for every torch function of the model, so cheap answers come first. `subclasses`
+        are the classes among the arguments that say themselves what torch functions do to them.
         """
         kwargs = kwargs or {}
         rule = rule_of(function)
         if rule[0] == "nothing":  # sizes, comparisons and the like
             return function(*args, **kwargs)
         describer = tap_of(function)
+        if describer is not None and any(issubclass(kind, Tensor) for kind in subclasses):
+            result = self._run_by_subclass(function, subclasses, args, kwargs)
+            if result is not NotImplemented:
+                return result
         if describer is not None and not is_backward():
             tapped = describer(*args, **kwargs)
             if tapped is not None:
@@ -95,6 +105,26 @@ class Watcher(TorchFunctionMode):
         self.tracker.follow(rule, args, kwargs, result)
         return result
 
+    def _run_by_subclass(
+        self, function: Any, subclasses: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """Let a tensor subclass among the arguments run a function that attends.
+
+        `torch.nn.attention.bias.CausalBias`, for instance, holds no numbers: only its class knows
+        which mask it stands for, and calls the function again with plain tensors. That call is
+        watched. NotImplemented if no subclass takes the call.
+        """
+        if not torch._C._is_torch_function_enabled():  # the subclass calls it for its own tensor
+            return NotImplemented
+        for kind in subclasses:
+            if issubclass(kind, LazyMask):  # ours, which its description stands for
+                continue
+            with self:  # torch disables a mode inside itself; the calls inside are to be seen
+                result = kind.__torch_function__(function, subclasses, args, kwargs)
+            if result is not NotImplemented:
+                return result
+        return NotImplemented
+
     def _run_tapped(self, tapped: Tapped, run_original: Callable[[], Any]) -> Any:
         """Run a tapped function; where the caller wants it, observed, edited and recorded."""
         options = self.options
@@ -109,7 +139,7 @@ class Watcher(TorchFunctionMode):
             result = run_original()
         else:
             windows = self._windows or self.sites.windows(len(tapped.query))
-            record = describe_call(site, tapped, streams, windows)
+            record = self._note_padding(describe_call(site, tapped, streams, windows))
             editor = options.editor
             changes = editor.changes(call_for_edit(record, tapped)) if editor else []
             if chosen or changes:
@@ -137,7 +167,7 @@ class Watcher(TorchFunctionMode):
             windows=self._windows or record.windows,
         )
         self.attended[record.site] = None
-        record = self.products.complete(record)
+        record = self.products.complete(self._note_padding(record))
         if self.options.sites.includes(record.site):
             self.runs.add(record)
 
@@ -161,8 +191,18 @@ class Watcher(TorchFunctionMode):
             weights = (edited.mean(dim=1) if averaged else edited).reshape(weights.shape)
         return context, weights
 
+    def _note_padding(self, record: CallRecord) -> CallRecord:
+        """The record with the caller's word on which of its keys are padding."""
+        if record.windows != 1 or not self.caller_masks:
+            return record
+        real_tokens = self.caller_masks.real_tokens(
+            record.sizes[0], record.key_count, in_decoder=record.kind == "decoder"
+        )
+        return record if real_tokens is None else replace(record, real_tokens=real_tokens)
+
     def _note_inputs(self, inputs: ModelInputs) -> None:
-        """Remember the second axis of the first input, which may be the batch."""
+        """Remember masks over tokens, and the second axis of the first input, perhaps the batch."""
+        self.caller_masks.note_inputs(inputs)
         first = next((tensor for tensor in inputs.values() if tensor.dim() > 1), None)
         self._second_axis = 0 if first is None else first.shape[1]
 

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -60,15 +62,21 @@ REAL = torch.arange(LENGTH) >= torch.tensor([[0], [2], [3]])
         (causal() & padding(REAL), [(0, 7), (2, 7), (3, 7)]),
         (lengths([7, 5, 2]), [(0, 7), (0, 5), (0, 2)]),
         (padding(REAL[1:2]), [(2, 7)] * BATCH),
+        # a token that only itself sees is real, unless the caller of the model says otherwise
         (explicit((REAL[:, :, None] & REAL[:, None]) | torch.eye(LENGTH).bool()), None),
+        # the last tokens see earlier ones, so they attend
+        (causal() & padding(REAL.flip(1)), [(0, 7), (0, 7), (0, 7)]),
     ],
     ids=str,
 )
 def test_padding_is_what_the_mask_hides_at_the_ends(mask, runs):
     found = real_keys(call(mask=mask))
-    if isinstance(mask, type(explicit(REAL[:, :, None]))):
-        runs = [(0, 7), (2, 7), (3, 7)]
     assert found == (None if runs is None else tuple(range(*run) for run in runs))
+
+
+def test_what_the_caller_says_of_padding_comes_before_the_mask():
+    record = replace(call(mask=causal()), real_tokens=REAL.flip(1))
+    assert real_keys(record) == (range(7), range(5), range(4))
 
 
 def test_real_tokens_are_those_of_the_trace_s_row():

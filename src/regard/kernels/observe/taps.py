@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from regard.errors import InputError
@@ -19,7 +19,9 @@ class Tapped:
     A softmax over dot products has a `scoring`, from which `observe` computes everything. Any other
     mechanism gives the `weights` that it used and, if it knows them, the `mask` that they obey and
     the `offset` of the first query. `finish` turns a context with the axes batch, head, query, dim
-    into what the function returns.
+    into what the function returns. `runs_itself` says that the function's own result is to be used,
+    because one computed from the weights would differ. `levelled_rows` are queries from which the
+    mask hides all keys by numbers so low that the function weighs all of them equally.
     """
 
     query: Queries
@@ -31,6 +33,8 @@ class Tapped:
     dropout: float = 0.0
     mask: Mask | None = None
     offset: int = 0
+    runs_itself: bool = False
+    levelled_rows: Bool[Tensor, "batch query"] | None = None
 
 
 Describer = Callable[..., Tapped | None]

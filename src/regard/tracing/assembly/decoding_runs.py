@@ -7,6 +7,7 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
+from regard.kernels.observe.full_weights import weigh
 from regard.masks import Area
 from regard.tracing.mask_reading.dense import count_written_keys, describe_dense_mask
 from regard.tracing.recording.record import CallRecord
@@ -58,6 +59,10 @@ class DecodingRuns:
         earlier = run[-1]
         if record.sizes[1] != earlier.sizes[1] or record.windows != earlier.windows:
             return None
+        if record.weights is None and earlier.weights is not None and record.scoring is not None:
+            # a prompt with rows that see nothing is kept by its weights, later steps by scores
+            weights = weigh(record.query, record.key, record.scoring)
+            record = replace(record, weights=weights, scoring=None, observation=None)
         if (record.weights is None) != (earlier.weights is None):
             return None
         if record.key_stream is None and run[0].is_self_attention:

@@ -62,6 +62,7 @@ def stack_records(records: list[CallRecord], rows: Sequence[BatchRows]) -> CallR
         _name_both_streams(last, records[0]),
         mask=mask,
         key_count=last.keys_seen,
+        real_tokens=_stack_real_tokens(records, rows),
         row_matches=None,
         value=_stack_values(steps),
         gradient_slot=GradientSlot(_stack_gradients(steps)),
@@ -177,6 +178,24 @@ def _stack_masks(records: list[CallRecord], rows: Sequence[BatchRows]) -> Mask |
     heads = max(step.shape[1] for step in visible)
     dense = torch.cat([step.expand(-1, heads, -1, -1) for step in visible], dim=2)
     return describe_dense_mask(dense)
+
+
+def _stack_real_tokens(
+    records: list[CallRecord], rows: Sequence[BatchRows]
+) -> Bool[Tensor, "trace key"] | None:
+    """Which keys of the stacked call are real, as each trace's last step has it; None for all."""
+    if all(record.real_tokens is None for record in records):
+        return None
+    device, total = records[-1].query.device, records[-1].keys_seen
+    real = torch.ones(len(rows[0]), total, dtype=torch.bool, device=device)
+    for record, step_rows in zip(records, rows, strict=True):
+        if record.real_tokens is None:
+            continue
+        columns = slice(record.keys_seen - record.key_count, record.keys_seen)
+        for trace, row in enumerate(step_rows):
+            if row >= 0:
+                real[trace, columns] = record.real_tokens[row]
+    return real
 
 
 def _repeat_after_end(visible: list[Tensor], rows: Sequence[BatchRows]) -> list[Tensor]:

@@ -7,11 +7,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from regard.masks import Mask
-from regard.masks.mask import AllOf, Explicit, Lengths, Padding
+from regard.masks.mask import AllOf, Lengths, Padding
 from regard.tracing.assembly.stacking import StackedCall
 from regard.tracing.recording.record import CallRecord
 
@@ -120,19 +119,20 @@ def _find_real_tokens(calls: list[StackedCall]) -> dict[StreamKey, list[range | 
 
 
 def real_keys(record: CallRecord) -> tuple[range, ...] | None:
-    """Which keys of each row of the batch are not padding, by the mask; padding is at the ends.
+    """Which keys of each row of the batch are not padding; None if nothing tells.
 
-    Where the mask is explicit, a key that no other token sees is padding. None if the mask does
-    not tell.
+    What the caller of the model said comes first, then masks that hide keys from all queries. A
+    mask of pairs alone makes no token padding: one that nobody else sees still attends itself.
     """
+    if record.real_tokens is not None:
+        return _real_ranges(record.real_tokens, record)
     for part in _mask_parts(record.mask):
         if isinstance(part, Padding | Lengths):
-            return _real_ranges(part.dense(1, record.sizes[3])[:, 0, 0], record)
-    for part in _mask_parts(record.mask):
-        if isinstance(part, Explicit) and record.is_self_attention and not record.is_causal:
-            visible = part.seen.any(dim=1)
-            others = ~torch.eye(*visible.shape[1:], dtype=torch.bool, device=visible.device)
-            return _real_ranges((visible & others).any(dim=1), record)
+            visible = part.dense(1, record.sizes[3])[:, 0, 0]
+            if record.is_self_attention and record.is_causal:
+                # the queries of hidden keys at the end still see earlier keys, so they attend
+                visible = visible.cummax(dim=1).values
+            return _real_ranges(visible, record)
     return None
 
 

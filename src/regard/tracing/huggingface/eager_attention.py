@@ -114,12 +114,26 @@ def _describe(call: EagerCall) -> Tapped | None:
         mask = mask[..., : key.shape[2]]
     tapped = describe_sdpa(query, key, call.value, mask, scale=options.get("scaling"))
     scoring, bias, sink = tapped.scoring, options.get("position_bias"), options.get("s_aux")
-    assert scoring is not None
+    if scoring is None:
+        return _take_own_weights(call, tapped)
     if bias is not None:
         added = tensor_bias(bias[..., : tapped.key.shape[2]])
         scoring = replace(scoring, bias=added if scoring.bias is None else scoring.bias + added)
-    sink = None if sink is None else sink.reshape(-1)
+    if sink is not None:  # it takes the whole weight of a row whose keys are all hidden
+        sink, tapped = sink.reshape(-1), replace(tapped, levelled_rows=None)
     return replace(tapped, scoring=replace(scoring, softcap=options.get("softcap"), sink=sink))
+
+
+def _take_own_weights(call: EagerCall, tapped: Tapped) -> Tapped | None:
+    """The description with the weights that the function returns; None if it returns none.
+
+    For rows whose weights no description gives: all their keys are hidden by finite numbers.
+    """
+    with torch.no_grad(), torch._C.DisableTorchFunction():
+        weights = call.run()[1]
+    if not isinstance(weights, Tensor) or weights.shape[:3] != call.query.shape[:3]:
+        return None
+    return replace(tapped, weights=weights[..., : tapped.key.shape[2]])
 
 
 def _verify(call: EagerCall, tapped: Tapped) -> bool | None:
@@ -127,6 +141,8 @@ def _verify(call: EagerCall, tapped: Tapped) -> bool | None:
 
     Decoding steps of one query are not checked again: they would pay for it at every token.
     """
+    if tapped.scoring is None:  # described by the function's own weights
+        return True
     known = _verified.setdefault(call.module, {})
     if call.query.shape[2] == 1 and call.function in known:
         return known[call.function]

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Bool
 from torch import Tensor
 
@@ -41,6 +42,24 @@ def _read_mask(dense: Tensor, batch: int) -> tuple[Mask | None, Bias | None]:
     bias = dense.masked_fill(hidden, 0.0)
     mask = describe_dense_mask(~hidden) if bool(hidden.any()) else None
     return mask, tensor_bias(bias) if bool(bias.any()) else None
+
+
+def has_levelled_rows(dense: Tensor | None) -> bool:
+    """True if finite numbers hide every key from some query, as with finfo.min at padding.
+
+    A softmax then spreads the weights over the hidden keys, because all their scores are equally
+    low; with minus infinity the row would have no weights at all.
+    """
+    if dense is None or not dense.is_floating_point() or isinstance(dense, LazyMask):
+        return False
+    levelled: bool = _read_cached(dense, ("levelled", 0), _has_levelled_rows)
+    return levelled
+
+
+def _has_levelled_rows(dense: Tensor) -> bool:
+    """`has_levelled_rows` without the cache."""
+    largest = dense.amax(dim=-1)
+    return bool(((largest <= HIDDEN_BELOW) & (largest > float("-inf"))).any())
 
 
 def drop_unwritten_keys(dense: Tensor, queries: int) -> Tensor:
@@ -125,7 +144,9 @@ def _describe_causal(visible: Bool[Tensor, "batch head query key"]) -> Mask:
     within = real | ~band.any(dim=2)[:, 0]  # a key that the window hides need not be padding
     if torch.equal(band & within[:, None, None], visible):
         return _add_padding(sliding, within)
-    return _add_padding(causal(), real) & explicit(_copy(visible))
+    attends = F.pad(visible.any(dim=3)[:, 0], (offset, 0), value=True)
+    # padding is what neither attends nor is attended to; the last key may be hidden from all
+    return _add_padding(causal(), real | attends) & explicit(_copy(visible))
 
 
 def _add_padding(band: Mask, real: Bool[Tensor, "batch key"]) -> Mask:

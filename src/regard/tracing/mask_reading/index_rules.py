@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Bool, Int
 from torch import Tensor
 
@@ -60,6 +61,21 @@ class MaskFacts:
         if self.real is not None:
             mask = mask & padding(self.real)
         return mask if self.segments is None else mask & segments(*self.segments)
+
+    @cached_property
+    def empty_rows(self) -> Bool[Tensor, "batch query"] | None:
+        """The queries of each example that see no key; None if all see one."""
+        if self.real is None or self.segments is not None:
+            return None  # a query sees the key at its own position, of its own segment
+        _, _, queries, keys = self.sizes
+        own = torch.arange(queries, device=self.real.device) + self.offset
+        left, right = self.window.left, self.window.right
+        first = torch.zeros_like(own) if left is None else (own - left).clamp(0, keys)
+        stop = torch.full_like(own, keys) if right is None else (own + right + 1).clamp(0, keys)
+        # how many real keys stand before each position; those of a window are a difference
+        before = F.pad(self.real.long().cumsum(dim=1), (1, 0))
+        empty = before[:, stop] <= before[:, first]
+        return empty if bool(empty.any()) else None
 
     def is_visible(self, batch: Indices, query: Indices, key: Indices) -> Bool[Tensor, "..."]:
         """Whether queries see keys, at indices that broadcast."""

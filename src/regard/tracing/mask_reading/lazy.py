@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from jaxtyping import Bool
 from torch import Tensor
 from torch.utils._pytree import tree_map
 
@@ -182,6 +183,18 @@ def describe_lazy_mask(mask: Tensor | None, batch: int) -> Mask | None:
     """The description that a lazy mask carries, for a batch of this size; None for other masks."""
     facts = mask.current_facts if isinstance(mask, LazyMask) else None
     return None if facts is None else facts.for_batch(batch).mask
+
+
+def levelled_rows(mask: Tensor | None, batch: int) -> Bool[Tensor, "batch query"] | None:
+    """The queries that weigh all keys equally, because a lazy mask of numbers hides every key.
+
+    The numbers are the smallest of the dtype, to which a score adds nothing. None for no query,
+    and for other masks.
+    """
+    facts = mask.current_facts if isinstance(mask, LazyMask) else None
+    if facts is None or mask is None or not mask.is_floating_point():
+        return None
+    return facts.for_batch(batch).empty_rows
 
 
 def first_query_position(mask: Tensor | None, default: int) -> int:

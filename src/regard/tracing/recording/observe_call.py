@@ -97,10 +97,10 @@ def observe_call(
         weights = F.dropout(_full_weights(record, tapped), tapped.dropout)
         values = _values_of_heads(tapped)
         context = weights.to(values) @ values
-    elif tapped.weights is not None and not tapped.dropout:
+    elif tapped.weights is not None and not tapped.dropout and (changes or not tapped.runs_itself):
         context = tapped.weights @ _values_of_heads(tapped)
     elif observation is not None:
-        context = observation.context
+        context = _fill_levelled_rows(observation.context, tapped)
     if context is not None:
         context = change_context(context, tapped.value, changes)
     result = run_original() if context is None else tapped.finish(context)
@@ -119,6 +119,15 @@ def _observe(
     numbers = replace(numbers, context=not original_runs)
     sides = (tapped.query, tapped.key, tapped.value)
     return observe(*sides, keep=numbers, **vars(record.scoring))
+
+
+def _fill_levelled_rows(context: Tensor | None, tapped: Tapped) -> Tensor | None:
+    """The context with the mean of all values in rows that weigh all keys equally."""
+    rows = tapped.levelled_rows
+    if context is None or rows is None:
+        return context
+    mean = _values_of_heads(tapped).mean(dim=2, keepdim=True)
+    return torch.where(rows[:, None, :, None], mean.to(context), context)
 
 
 def _full_weights(record: CallRecord, tapped: Tapped) -> Tensor:

@@ -50,7 +50,8 @@ class CallRecord:
     move between decoding steps. `query_stream` and `key_stream` are None where the data flow did
     not tell. `key_count` is how many keys the call had; a call that continues another keeps only
     the new ones in `key`. `windows` is how many rows of the batch belong to one example, as the
-    windows of a picture do.
+    windows of a picture do. `real_tokens` tells which keys the caller of the model did not mark as
+    padding; None if the caller marked none.
 
     Observed. `observation` is what the kernel measured. `heads` are those that the map will have,
     None for all. `exact` is False if query and key were rounded. `value`, `gradient_slot`,
@@ -71,6 +72,7 @@ class CallRecord:
     mask: Mask | None = None
     key_count: int = 0
     windows: int = 1
+    real_tokens: Bool[Tensor, "batch key"] | None = None
     # observed
     observation: Observation | None = None
     heads: tuple[int, ...] | None = None

@@ -10,8 +10,12 @@ from regard.kernels.observe import Scoring
 from regard.kernels.observe.taps import Tapped, register_tap
 from regard.masks import causal
 from regard.tracing.dataflow.origins import origin_of, set_origin
-from regard.tracing.mask_reading.dense import drop_unwritten_keys, read_mask
-from regard.tracing.mask_reading.lazy import first_query_position
+from regard.tracing.mask_reading.dense import (
+    drop_unwritten_keys,
+    has_levelled_rows,
+    read_mask,
+)
+from regard.tracing.mask_reading.lazy import first_query_position, levelled_rows
 
 
 def describe_sdpa(
@@ -42,8 +46,26 @@ def describe_sdpa(
     def finish(context: Tensor) -> Tensor:
         return context if len(lead) == 2 else context.reshape(*lead, *context.shape[2:])
 
+    if has_levelled_rows(attn_mask):
+        # their weights follow from rounded scores, so no logsumexp gives them again
+        weights = _softmax_of_sums(query, key, attn_mask, scale)
+        sides = (query, key, value)
+        return Tapped(*sides, finish, None, weights, dropout_p, mask, offset, runs_itself=True)
     scoring = Scoring(scale=scale, mask=mask, bias=bias, offset=offset)
-    return Tapped(query, key, value, finish, scoring, dropout=dropout_p)
+    rows = levelled_rows(attn_mask, len(query))
+    return Tapped(query, key, value, finish, scoring, dropout=dropout_p, levelled_rows=rows)
+
+
+def _softmax_of_sums(
+    query: Tensor, key: Tensor, mask: Tensor | None, scale: float | None
+) -> Tensor:
+    """The weights as torch computes them: softmax(scores + mask)."""
+    assert mask is not None
+    with torch.no_grad(), torch._C.DisableTorchFunction():
+        scale = query.shape[3] ** -0.5 if scale is None else scale
+        grouped = key.repeat_interleave(query.shape[1] // key.shape[1], dim=1)
+        scores = query @ grouped.mT * scale
+        return (scores + mask).softmax(dim=-1)
 
 
 def _reads_cache(query: Tensor, key: Tensor) -> bool:
