@@ -83,3 +83,11 @@ def test_a_text_and_a_file_are_too_many(tmp_path):
 def test_a_folder_is_no_text(tmp_path):
     with pytest.raises(FileError, match=r"cannot read .*: Is a directory"):
         read_text(None, tmp_path)
+
+
+def test_a_process_without_stdin_gets_a_sentence(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(click.UsageError, match="no text; give some, or --file FILE, or -"):
+        read_texts((), None)
+    with pytest.raises(FileError, match="stdin is closed; give a text, or --file FILE"):
+        read_text("-")

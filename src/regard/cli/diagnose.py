@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from regard.cli import options
-from regard.cli.inputs import capture_inputs, read_texts
+from regard.cli.inputs import capture_inputs, is_file, read_texts
 from regard.cli.lazy import command
 from regard.cli.output import to_json_text
 from regard.errors import FileError, InputError, RegardError
@@ -118,10 +118,9 @@ def _diagnose(options: DiagnoseOptions) -> None:
     """Load or capture traces, run the checks, print the findings, and set the exit code."""
     from regard.cli.progress import StatusLine
     from regard.diagnosis import CHECKS, diagnose
-    from regard.storage import is_trace_file
 
     status = StatusLine(quiet=options.quiet)
-    if is_trace_file(Path(options.model).expanduser()):
+    if _is_trace(options.model):
         subject = _load_traces([options.model, *options.texts], options)
     else:
         subject = _capture_traces(options, status)
@@ -152,16 +151,24 @@ def _is_severe(findings: "Sequence[Finding]", limit: Literal["warning", "bug"] |
     return any(finding.severity in severe for finding in findings)
 
 
+def _is_trace(name: str) -> bool:
+    """True if a name is that of a trace; a damaged one is known by its suffix."""
+    from regard.storage import is_trace_file
+
+    path = Path(name).expanduser()
+    return is_trace_file(path) or (path.suffix == ".trace" and is_file(str(path)))
+
+
 def _load_traces(names: Sequence[str], options: DiagnoseOptions) -> Subject:
     """The traces of these files, with which no option about a model goes."""
-    from regard.storage import is_trace_file, load_trace
+    from regard.storage import load_trace
 
     for name, value in (("--file", options.file), ("--deep", options.deep or None)):
         if value is not None:
             raise click.UsageError(f"a saved trace has its model behind it; leave out {name}")
     paths = [Path(name).expanduser() for name in names]
-    for name, path in zip(names, paths, strict=True):
-        if not is_trace_file(path):
+    for name in names:
+        if not _is_trace(name):
             raise InputError(f"expected saved traces after the first, got {name!r}")
     return Subject(paths[0].name, [load_trace(path) for path in paths[: options.limit]])
 
@@ -171,7 +178,7 @@ def _capture_traces(options: DiagnoseOptions, status: "StatusLine") -> Subject:
     from regard.loading import load
     from regard.models.checkpoints.locations import is_file_name
 
-    if is_file_name(options.model) and not Path(options.model).exists():  # before stdin is read
+    if is_file_name(options.model):  # before stdin is read; files that are there were refused
         raise FileError(f"there is no file {options.model}; give a trace that is there, or a model")
     lines = [text for text in read_texts(options.texts, options.file) if text.strip()]
     texts = lines[: options.limit]

@@ -67,7 +67,7 @@ class EvaluateOptions:
 
 @command(epilog=_EXAMPLES)
 @options.model_argument("model", "MODEL")
-@click.argument("data", type=click.Path(path_type=Path))
+@click.argument("data", type=options.input_file)
 @options.beam
 @click.option(
     "--limit", metavar="N", type=click.IntRange(1), help="Use only the first N lines of each file."

@@ -1,5 +1,6 @@
 """`regard info`: what a trace file or a model is."""
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,7 @@ import click
 from regard.cli import options
 from regard.cli.lazy import command
 from regard.cli.output import to_json_text
+from regard.errors import FileError
 from regard.text import say
 from regard.unicode import replace_controls
 
@@ -54,6 +56,9 @@ def _print_info(options: InfoOptions) -> None:
 
     path = Path(options.file).expanduser()
     folder = None if is_trace_file(path) else _model_folder(options.file, path)
+    is_other = not is_trace_file(path) and path.suffix not in (".trace", ".safetensors")
+    if folder is None and is_other and os.access(path, os.R_OK):
+        raise FileError(f"{path} is no trace, and no file in the folder of a model; name one")
     if folder is None:
         _print_trace(path, options)
     else:

@@ -17,8 +17,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "capture_inputs",
+    "check_is_text",
     "default_model",
     "errors_name_options",
+    "is_file",
     "read_text",
     "read_texts",
 ]
@@ -41,7 +43,7 @@ def read_texts(arguments: Sequence[str], file: Path | None) -> list[str]:
     if arguments and file is not None:
         raise click.UsageError("give texts or --file, not both")
     if arguments and tuple(arguments) != (STDIN,):
-        return [_check_text(text) for text in arguments]
+        return [check_is_text(_check_text(text)) for text in arguments]
     text, name = _read(file, stdin_was_named=bool(arguments))
     # not splitlines(), which also splits at marks of other scripts that end no line of a file
     return _check_not_empty(text, name).removesuffix("\n").split("\n")
@@ -50,9 +52,12 @@ def read_texts(arguments: Sequence[str], file: Path | None) -> list[str]:
 def _read(file: Path | None, *, stdin_was_named: bool) -> tuple[str, str]:
     """What the file or stdin holds, and what a message calls it."""
     # without arguments in a terminal, waiting for input would look as if the program hung
-    if file is None and not stdin_was_named and sys.stdin.isatty():
+    # sys.stdin is None in a process that was started without one
+    if file is None and not stdin_was_named and (sys.stdin is None or sys.stdin.isatty()):
         raise click.UsageError("no text; give some, or --file FILE, or - and lines on stdin")
     name = "stdin" if file in (None, Path(STDIN)) else str(file)
+    if name == "stdin" and sys.stdin is None:
+        raise FileError("stdin is closed; give a text, or --file FILE")
     contents = sys.stdin.buffer.read() if name == "stdin" else _read_bytes(name)
     try:
         return contents.decode("utf-8-sig").replace("\r\n", "\n"), name
@@ -84,6 +89,31 @@ def _check_text(text: str) -> str:
     except UnicodeEncodeError:  # bytes of the command line that are no characters
         raise InputError("a text is not UTF-8; set the terminal to UTF-8") from None
     return text
+
+
+def check_is_text(text: str) -> str:
+    """The text of an argument; one that was surely meant as a file or a model is refused."""
+    from regard.models import shipped_models
+
+    if is_file(text) and Path(text).suffix:
+        raise InputError(f"{text} is a file; to read it: --file {text}")
+    # "stories" is the name of a model and a word that one may want to translate
+    is_model_name = text in shipped_models() and not text.isalpha()
+    if is_model_name or is_file(f"{text}/config.json"):
+        context = click.get_current_context(silent=True)
+        parameters = [] if context is None else context.command.params
+        takes_model = any("--model" in parameter.opts for parameter in parameters)
+        option = f" and --model {text}" if takes_model else ""
+        raise InputError(f"{text} is a model and no text; give a text{option}")
+    return text
+
+
+def is_file(text: str) -> bool:
+    """True if a text is the path of a file."""
+    try:
+        return Path(text).is_file()
+    except (OSError, ValueError):  # longer than a path may be, as texts are, or with a NUL
+        return False
 
 
 def default_model(name: str | None, command: str, shipped_model: str) -> str:

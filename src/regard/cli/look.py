@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from regard.cli import options
-from regard.cli.inputs import capture_inputs, default_model, errors_name_options, read_text
+from regard.cli.inputs import (
+    capture_inputs,
+    check_is_text,
+    default_model,
+    errors_name_options,
+    is_file,
+    read_text,
+)
 from regard.cli.lazy import command
 from regard.cli.output import to_json_text
 from regard.errors import FileError, InputError, RegardError
@@ -191,14 +198,6 @@ def _load_trace(file: Path, options: LookOptions) -> Capture:
     return Capture(load_trace(file))
 
 
-def is_file(text: str) -> bool:
-    """True if a text is the path of a file."""
-    try:
-        return Path(text).is_file()
-    except (OSError, ValueError):  # longer than a path may be, as texts are, or with a NUL
-        return False
-
-
 def _run_model(options: LookOptions) -> Capture:
     """The trace of the model on the text, or on the image that the text is the path of."""
     import torch
@@ -224,8 +223,7 @@ def _check_is_text(text: str | None) -> None:
     """Refuse a text that was surely meant as the name of a file."""
     if text is None:
         return
-    if is_file(text) and Path(text).suffix:
-        raise InputError(f"{text} is a file; to read it: --file {text}")
+    check_is_text(text)
     if text.lower().endswith(_INPUT_SUFFIXES) and not any(map(str.isspace, text)):
         raise FileError(f"there is no file {text}; name one that is there, or give a text")
 

@@ -27,7 +27,7 @@ class ModelsOptions:
 
 
 @command(epilog=_EXAMPLES)
-@click.argument("folder", required=False, type=click.Path(path_type=Path))
+@click.argument("folder", required=False, type=options.path)
 @options.language
 @options.as_json
 def models(**arguments: Any) -> None:

@@ -37,12 +37,15 @@ def _check_is_model(
     """The name of a model; a text or a file in its place is refused with a call that is right."""
     if value is None or context.resilient_parsing:
         return value
+    if not value.strip():
+        raise click.UsageError(f"the name is empty; {_first_example(context.command)}", context)
     from regard.models.checkpoints.locations import is_sentence, shorten
     from regard.storage import is_trace_file
 
-    path, takes_files = Path(value), "FILE" in (parameter.metavar or "")
-    if _exists(path):
-        is_model = takes_files or path.is_dir() or is_trace_file(path)
+    place, takes_files = Path(value), "FILE" in (parameter.metavar or "")
+    if _exists(place):
+        is_trace = is_trace_file(place) or place.suffix == ".trace"  # a damaged one too
+        is_model = takes_files or place.is_dir() or is_trace
         problem = None if is_model else f"{value} is a file and no model"
     else:
         problem = f"{shorten(value)!r} is a text and no model" if is_sentence(value) else None
@@ -72,9 +75,23 @@ def model_argument(name: str, metavar: str) -> Callable[[Command], Command]:
     )
 
 
+class FilePath(click.Path):
+    """The path of a file or folder; an empty one, which pathlib takes for ".", is refused."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The path of a command-line argument."""
+        if value == "":
+            self.fail("the name is empty; name a file", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+path = FilePath(path_type=Path)
+input_file = FilePath(path_type=Path, dir_okay=False)
+
+
 def file(name: str, help_text: str) -> Callable[[Command], Command]:
     """An option that names a file."""
-    return click.option(name, metavar="FILE", type=click.Path(path_type=Path), help=help_text)
+    return click.option(name, metavar="FILE", type=path, help=help_text)
 
 
 def apply_options(options: Sequence[Option]) -> Option:

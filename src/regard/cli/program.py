@@ -70,8 +70,10 @@ class Program(LazyGroup):
             sys.exit(_INTERRUPTED)
         except click.ClickException as error:
             _print_error(error.format_message(), _help_hint(error))
-        except (RegardError, OSError) as error:
+        except RegardError as error:
             _print_error(str(error))
+        except OSError as error:
+            _print_error(_describe_os_error(error))
         except (MemoryError, RuntimeError) as error:
             if not _is_out_of_memory(error):
                 raise
@@ -115,6 +117,13 @@ def main(context: click.Context) -> None:
     """
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
+
+
+def _describe_os_error(error: OSError) -> str:
+    """The file and the reason of an error of the system, without its number."""
+    if error.filename is None or error.strerror is None:
+        return str(error)
+    return f"cannot use {error.filename}: {error.strerror}"
 
 
 def _is_out_of_memory(error: Exception) -> bool:

@@ -44,12 +44,12 @@ class SurveyOptions:
 
 @command(epilog=_EXAMPLES)
 @options.model_argument("model", "MODEL")
-@click.argument("corpus", type=click.Path(path_type=Path))
+@click.argument("corpus", type=options.input_file)
 @click.option(
     "--out",
     "outs",
     metavar="FILE",
-    type=click.Path(path_type=Path),
+    type=options.path,
     multiple=True,
     help="Write .csv, .parquet, .json or .html; may be given several times.",
 )

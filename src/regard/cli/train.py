@@ -38,7 +38,7 @@ class TrainOptions:
 
 
 @command(epilog=_EXAMPLES)
-@click.argument("recipe", type=click.Path(path_type=Path))
+@click.argument("recipe", type=options.input_file)
 @click.option(
     "--set",
     "changes",

@@ -204,3 +204,10 @@ def test_inputs_need_not_be_ids_where_they_are_a_source():
 
     out = generate(Painter(reads_source=True, seed=2), torch.rand(3, 11, 13, 5), num_beams=2)
     assert len(out) == 3
+
+
+@pytest.mark.parametrize("name", ["max_length", "max_new_tokens"])
+def test_a_maximum_that_no_tensor_can_hold_is_no_limit(name):
+    writer = Scribe()
+    expected = generate(writer, [[3, 5]], max_length=1000)
+    assert generate(writer, [[3, 5]], **{name: 10**30})[0].tolist() == expected[0].tolist()

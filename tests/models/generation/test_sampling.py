@@ -119,3 +119,8 @@ def test_the_score_is_that_of_what_was_drawn_from():
     out = generate(writer, [[0]], do_sample=True, top_k=2, seed=2)
     expected = SHARES[:2] / SHARES[:2].sum()
     assert out.scores.exp().item() == pytest.approx(expected[out[0][1]].item(), rel=1e-5)
+
+
+def test_the_lowest_temperature_draws_the_likeliest():
+    columns, _ = SamplingFilter(temperature=1e-320)(SHARES.log()[None].expand(7, -1))
+    assert draw_columns(columns, source()).tolist() == [0] * 7

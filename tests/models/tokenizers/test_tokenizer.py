@@ -208,3 +208,9 @@ def test_a_copy_is_the_same_and_of_its_own():
 def test_one_tokenizer_is_its_own_source_and_target():
     assert tokenizer().source is tokenizer().target is tokenizer()
     assert "WordLevel" in repr(tokenizer())
+
+
+def test_a_maximum_that_is_longer_than_any_text_cuts_nothing():
+    whole = tokenizer().encode("The quick brown fox")
+    cut = tokenizer().encode("The quick brown fox", truncation=True, max_length=10**30)
+    assert cut == whole

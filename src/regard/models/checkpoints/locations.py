@@ -34,6 +34,8 @@ def checkpoint_folder(name: str | Path) -> Path:
         raise FileError(f"{path} is a file; expected the folder that holds config.json")
     if text in shipped_models():
         return ZOO / text
+    if "://" in text:
+        raise FileError(f"{shorten(text)} is an address; give the hub name alone: owner/name")
     if is_sentence(text):
         raise FileError(f"{shorten(text)!r} is a text and no model; {_EXPECTED}")
     if is_file_name(text):

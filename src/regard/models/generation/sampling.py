@@ -14,6 +14,7 @@ from regard.models.generation.strategy import DecodingRules, check_finite, check
 from regard.models.generation.topk import largest_per_row
 
 Columns = Float[Tensor, "row column"]
+_LOWEST_TEMPERATURE = 1e-30  # a lower one would make logits infinite, and their softmax NaN
 _USUALLY_ENOUGH = 512  # tokens; they nearly always hold the probability mass of top-p
 
 
@@ -44,7 +45,8 @@ class SamplingFilter:
 
         The tokens are None if the columns are the whole vocabulary in its order.
         """
-        logits = logits if self.temperature == 1 else logits / self.temperature
+        if self.temperature != 1:
+            logits = logits / max(self.temperature, _LOWEST_TEMPERATURE)
         count = max(self.top_k, self.min_tokens)
         if self.top_k > 0 and count < logits.shape[1]:
             values, tokens = largest_per_row(logits, count)

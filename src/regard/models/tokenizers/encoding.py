@@ -11,6 +11,8 @@ import torch
 
 from regard.errors import InputError, UnknownNameError
 
+_LONGEST = 1 << 31  # tokens; the library takes no number that is much larger
+
 
 class BatchEncoding(dict[str, Any]):
     """Ids, masks and offsets of a batch by name; `batch.input_ids` is `batch["input_ids"]`.
@@ -150,7 +152,7 @@ def encode_texts(
         raise InputError("truncation=True needs max_length: this tokenizer has no limit")
     with _truncation_lock:  # the library stores the limit in the tokenizer, which threads share
         try:
-            backend.enable_truncation(limit, strategy=options.strategy)
+            backend.enable_truncation(min(limit, _LONGEST), strategy=options.strategy)
             return _encode_batch(backend, texts, options)
         finally:
             backend.no_truncation()
