@@ -3,7 +3,6 @@
 A damaged file raises a FileError that names it. Code in a pickle is never run.
 """
 
-import json
 import pickle
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -13,6 +12,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
+from regard import documents
 from regard.errors import FileError
 
 __all__ = ["CheckpointTensors", "read_json"]
@@ -24,13 +24,7 @@ def read_json(file: Path) -> dict[str, Any]:
     """The object in a JSON file; a FileError if the file is missing or is no JSON object."""
     if not file.is_file():
         raise FileError(f"{file.parent} has no {file.name}; expected the folder of a checkpoint")
-    try:
-        data = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise FileError(f"{file} is no whole JSON file ({error}); {_ADVICE}") from None
-    if not isinstance(data, dict):
-        raise FileError(f"{file} should hold a JSON object, got {type(data).__name__}; {_ADVICE}")
-    return data
+    return documents.read_json(file, advice=_ADVICE)
 
 
 class CheckpointTensors(Mapping[str, Tensor]):
