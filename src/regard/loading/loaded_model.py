@@ -20,7 +20,8 @@ from regard.loading.abilities import (
 from regard.loading.devices import find_device
 from regard.loading.pictures import PixelReader
 from regard.models import from_pretrained
-from regard.models.checkpoints.files import read_json
+from regard.models.checkpoints.build_limits import limit_parameters
+from regard.models.checkpoints.files import count_tensors, read_json
 from regard.models.checkpoints.locations import checkpoint_folder
 
 __all__ = ["LoadedModel", "Precision", "load"]
@@ -32,6 +33,7 @@ _PROCESSOR_FILES = (
     "tokenizer.json", "*.model", "*.spm", "vocab.*", "merges.txt", "tokenizer_config.json",
     "preprocessor_config.json", "processor_config.json",
 )  # fmt: skip
+_MOST_TENSORS = 1 << 14  # of a checkpoint in another format than safetensors
 _ERROR_LENGTH = 200  # characters of a foreign error message that we quote
 
 
@@ -164,7 +166,9 @@ def _load_by_transformers(
         config = hf.AutoConfig.from_pretrained(**source)
         classes = [getattr(hf, architecture, None) for architecture in config.architectures or ()]
         model_class = next((known for known in classes if known is not None), hf.AutoModel)
-        model: nn.Module = model_class.from_pretrained(**source, dtype=torch.float32)
+        # A config may ask for a million layers, whose building would take minutes or hours.
+        with limit_parameters(folder, count_tensors(folder) or _MOST_TENSORS):
+            model: nn.Module = model_class.from_pretrained(**source, dtype=torch.float32)
     except Exception as error:  # whatever it meets: its message says what
         raise FileError(
             f"{refusal}; transformers cannot load {name} either ({first_line(error)})"

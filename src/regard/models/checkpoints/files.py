@@ -15,7 +15,7 @@ from torch import Tensor
 from regard import documents
 from regard.errors import FileError
 
-__all__ = ["CheckpointTensors", "read_json"]
+__all__ = ["CheckpointTensors", "count_tensors", "read_json"]
 
 _ADVICE = "download or write it again"
 
@@ -60,6 +60,12 @@ class CheckpointTensors(Mapping[str, Tensor]):
         return len(self._files)
 
 
+def count_tensors(folder: Path) -> int | None:
+    """The number of tensors in the safetensors files of a folder; None if there are none."""
+    files = sorted(folder.glob("*.safetensors"))
+    return sum(len(_open(file).keys()) for file in files) if files else None
+
+
 def _weight_files(folder: Path) -> list[Path]:
     """The files with weights: one file or the shards of an index; safetensors are preferred."""
     for whole in ("model.safetensors", "pytorch_model.bin"):
@@ -68,9 +74,8 @@ def _weight_files(folder: Path) -> list[Path]:
             return [folder / whole]
         if index.is_file():
             weight_map = read_json(index).get("weight_map", {})
-            return [
-                _check_shard(folder / str(name), index) for name in sorted({*weight_map.values()})
-            ]
+            documents.check_value(str(index), "weight_map", weight_map, dict[str, str])
+            return [_check_shard(folder / name, index) for name in sorted({*weight_map.values()})]
     raise FileError(
         f"{folder} has no weights; expected model.safetensors (or its index, or pytorch_model.bin)"
     )
