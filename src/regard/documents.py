@@ -150,7 +150,7 @@ def check_value(owner: str, name: str, value: Any, hint: Any) -> None:
     ]
     if literals and isinstance(value, str):
         raise UnknownNameError(f"{name} of {owner}", value, literals)
-    expected = " or ".join(_describe_hint(choice) for choice in hints)
+    expected = " or ".join(dict.fromkeys(map(_describe_hint, hints)))
     raise InputError(f"{owner} expected {name} to be {expected}, got {quote_value(value)}")
 
 
