@@ -28,6 +28,7 @@ from typing import (
     Annotated,
     Any,
     Literal,
+    NotRequired,
     Union,
     get_args,
     get_origin,
@@ -226,7 +227,8 @@ def _check_fields(owner: str, name: str, record: Mapping[str, Any], schema: Any)
     for field, hint in get_type_hints(schema, include_extras=True).items():
         path = f"{name}.{field}" if name else field
         if field in record:
-            check_value(owner, path, record[field], hint)
+            inner = get_args(hint)[0] if get_origin(hint) is NotRequired else hint
+            check_value(owner, path, record[field], inner)
         elif field in required:
             raise InputError(f"{owner} lacks {path}")
 
@@ -267,7 +269,9 @@ def _has_type(value: Any, hint: Any) -> bool:
         return isinstance(value, int) and _is_number(value) and abs(value) <= _LARGEST_INT
     if is_typeddict(hint) or _is_mapping(hint):
         return isinstance(value, Mapping)
-    return isinstance(value, get_origin(hint) or hint)
+    origin = get_origin(hint) or hint
+    # A record that was never written may have tuples where JSON has lists.
+    return isinstance(value, list | tuple if origin is list else origin)
 
 
 def _is_number(value: Any) -> bool:

@@ -52,7 +52,7 @@ class SurveyRecord(TypedDict):
     """A survey in JSON."""
 
     format: str
-    measures: list[str] | tuple[str, ...]
+    measures: list[str]
     sites: dict[str, SiteRecord]
     examples: int
     cut: int
