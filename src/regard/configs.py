@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
-__all__ = ["context_length"]
+__all__ = ["architecture_name", "context_length"]
 
 # The names that configurations give to the number of positions the model was built for.
 _CONTEXT_KEYS = ("max_positions", "max_position_embeddings", "n_positions", "max_target_positions")
@@ -30,6 +30,18 @@ def context_length(config: Any, tokenizer: Any = None) -> int | None:
     """
     limits = _limits(config, _CONTEXT_KEYS) or _limits(_text_config(config), _CONTEXT_KEYS)
     return min(limits + _limits(tokenizer, ("model_max_length",)), default=None)
+
+
+def architecture_name(config: Mapping[str, Any], default: str) -> str:
+    """The first of the architectures that a config.json of transformers names, or the default.
+
+    >>> from regard.configs import architecture_name
+    >>> architecture_name({"architectures": ["BertModel"]}, "?")
+    'BertModel'
+    """
+    architectures = config.get("architectures")
+    first = architectures[0] if isinstance(architectures, list) and architectures else default
+    return first if isinstance(first, str) else default
 
 
 def _limits(settings: Any, keys: tuple[str, ...]) -> list[int]:

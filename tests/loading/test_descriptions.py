@@ -98,7 +98,17 @@ def test_weights_of_another_format_are_not_counted(folder):
     assert (found.parameters, found.loads) == (None, "regard")
 
 
-@pytest.mark.parametrize("contents", [b"\x05\0\0\0\0\0\0\0{{{{{", b"\xff" * 20])
+@pytest.mark.parametrize(
+    "contents",
+    [
+        b"\x05\0\0\0\0\0\0\0{{{{{",
+        b"\xff" * 20,
+        b"\x10\x27\0\0\0\0\0\0" + b"[" * 10000,
+        b"\x03\0\0\0\0\0\0\0[1]",
+        b'\x07\0\0\0\0\0\0\0{"a":1}',
+        b'\x14\0\0\0\0\0\0\0{"a":{"shape":["x"]}}',
+    ],
+)
 def test_weights_that_are_damaged_are_not_counted(folder, contents):
     (folder / "model.safetensors").write_bytes(contents)
     assert describe_model(folder).parameters is None
@@ -114,3 +124,9 @@ def test_a_config_that_is_broken_is_named(folder):
     (folder / "config.json").write_text("{")
     with pytest.raises(FileError, match="is no whole JSON file"):
         describe_model(folder)
+
+
+@pytest.mark.parametrize("architectures", [5, {"a": 1}, [None], [[]], "BertModel", []])
+def test_architectures_of_another_type_are_not_known(folder, architectures):
+    changes = {"class": None, "model_type": "x", "architectures": architectures}
+    assert rewritten(folder, **changes).architecture == "?"

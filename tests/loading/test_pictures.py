@@ -4,9 +4,10 @@ import pytest
 import torch
 
 from loading import checkpoints
-from regard.errors import FileError, InputError
+from regard.errors import FileError, InputError, RegardError
 from regard.loading import pictures
 from regard.loading.pictures import PixelReader, is_picture, page_picture, read_picture
+from regard.models.images import RecogniserConfig
 
 
 @pytest.fixture
@@ -99,3 +100,19 @@ def test_under_the_patches_lies_what_was_cut_out_of_the_picture(picture):
     found = page_picture(picture[0], Cutter())
     assert Image.open(io.BytesIO(found)).size == (5, 5)
     assert page_picture(picture[0], None) == picture[0].read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ("[" * 9999, "is nested too deeply"),
+        ("[]", "should hold a JSON object, got list"),
+        ('{"image_mean": "x"}', "expected image_mean to be a number or a list, got 'x'"),
+        ('{"image_std": [0.5, null]}', r"expected image_std\[1\] to be a number, got None"),
+        ('{"image_std": [0.5, 0.5]}', "expected image_std for each of 3 channels, got 2 numbers"),
+    ],
+)
+def test_wrong_settings_of_a_picture_reader_are_named(tmp_path, settings, message):
+    (tmp_path / "preprocessor_config.json").write_text(settings)
+    with pytest.raises(RegardError, match=message):
+        PixelReader.for_model(tmp_path, RecogniserConfig(), None)

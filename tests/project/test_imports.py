@@ -8,10 +8,12 @@ import pytest
 SOURCE = Path(__file__).parents[2] / "src" / "regard"
 
 # What each package may import. `kernels.decode` allows that sub-package alone; an empty string
-# allows nothing. `configs`, `files` and `unicode` are single modules that every package may use.
-FOUNDATION = "configs errors files unicode"
+# allows nothing. `configs`, `documents`, `files` and `unicode` are single modules that every
+# package may use.
+FOUNDATION = "configs documents errors files unicode"
 ALLOWED = {
     "configs": "",
+    "documents": "errors",
     "errors": "",
     "files": "errors",
     "unicode": "",

@@ -94,3 +94,10 @@ def test_lines_with_bars_are_pairs(tmp_path: Path) -> None:
         Pair("我 爱 你", "i love you"),
         Pair("你 好", "hello"),
     ]
+
+
+@pytest.mark.parametrize("line", ["[" * 99999, '{"source": 1' + "0" * 5000 + "}", "3", "null"])
+def test_a_hostile_line_of_json_is_named(tmp_path: Path, line: str) -> None:
+    (tmp_path / "a.jsonl").write_text(line)
+    with pytest.raises(FileError, match=r"a.jsonl, line 1: expected a"):
+        list(pairs(tmp_path / "a.jsonl"))

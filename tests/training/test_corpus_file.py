@@ -56,3 +56,10 @@ def test_a_limit_takes_the_first_ones(written):
 def test_a_file_that_is_not_there_is_named(tmp_path, pairs):
     with pytest.raises(FileError, match=r"no corpus '.*gone.txt'"):
         list(CorpusFile(tmp_path / "gone.txt", pairs=pairs))
+
+
+@pytest.mark.parametrize("line", ["[" * 99999, '{"text": 1' + "0" * 5000 + "}", "3", "null"])
+def test_a_hostile_line_of_json_is_named(tmp_path, line):
+    (tmp_path / "a.jsonl").write_text(line)
+    with pytest.raises(FileError, match=r"a.jsonl, line 1: expected an object"):
+        list(CorpusFile(tmp_path / "a.jsonl"))

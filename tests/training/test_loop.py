@@ -1,12 +1,15 @@
 """The loop: it learns, stops when asked, and goes on bit for bit as if it had never stopped."""
 
+import json
 import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from regard.errors import FileError, InputError, NotFiniteError
 from regard.training import checkpoints as disk
@@ -135,3 +138,46 @@ def test_a_broken_checkpoint_is_named(tmp_path: Path) -> None:
     (newest / "model.safetensors").write_bytes(b"nothing")
     with pytest.raises(FileError, match=r"cannot read the checkpoint .*step-00000010"):
         load_checkpoint(newest)
+
+
+def change_state(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    """Change the state.json of a checkpoint."""
+    state = json.loads((path / "state.json").read_text())
+    change(state)
+    (path / "state.json").write_text(json.dumps(state))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda state: state.pop("place"), r"state\.json lacks place"),
+        (lambda state: state.update(step="x"), "expected step to be a whole number, got 'x'"),
+        (lambda state: state.update(generators=[0.5]), r"generators\[0\] to be a whole number"),
+        (lambda state: state.update(generators=[1, 2]), "cannot read the checkpoint"),
+        (lambda state: state["standing"].update(best="x"), r"standing\.best to be a number"),
+        (lambda state: state["standing"].update(more=1), "cannot read the checkpoint"),
+        (lambda state: state["place"].update(batch=2**64), r"place\.batch to be a whole number"),
+        (lambda state: state.update(optimizer=[]), "optimizer to be an object, got"),
+        (
+            lambda state: state["optimizer"]["param_groups"][0].update(amsgrad=True),
+            r"param_groups\[0\]\.amsgrad to be one of False, got True",
+        ),
+        (lambda state: state["optimizer"]["param_groups"][0].update(betas=[]), "two betas"),
+    ],
+)
+def test_wrong_types_in_the_state_of_a_checkpoint_are_named(
+    tmp_path: Path, change: Callable[[dict[str, Any]], object], message: str
+) -> None:
+    trained(tmp_path, steps=3)
+    change_state(checkpoints(tmp_path / "checkpoints")[-1], change)
+    with pytest.raises(FileError, match=message):
+        trained(tmp_path, steps=5)
+
+
+def test_a_checkpoint_with_tensors_of_other_shapes_is_refused(tmp_path: Path) -> None:
+    trained(tmp_path, steps=3)
+    path = checkpoints(tmp_path / "checkpoints")[-1] / "optimizer.safetensors"
+    tensors = load_file(path)
+    save_file({name: tensor.new_ones(7, 3, 2) for name, tensor in tensors.items()}, path)
+    with pytest.raises(FileError, match=r"of the optimiser should be floats of shape"):
+        trained(tmp_path, steps=5)

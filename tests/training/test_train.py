@@ -100,3 +100,46 @@ def test_a_class_of_model_that_is_not_known_is_refused() -> None:
     recipe = load_recipe(TINY, **{"model.class": "recurent"})
     with pytest.raises(UnknownNameError, match="did you mean 'recurrent'"):
         build_model(recipe, TASKS[recipe.task].learn_tokenizer(recipe))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"seed": "x"}, "expected seed to be a whole number, got 'x'"),
+        ({"seed": 2**64}, "expected seed to be a whole number, got 1844"),
+        ({"seed.x": 3}, r"seed of a recipe has no keys, so seed\.x cannot be set"),
+        ({"folder": 3}, "expected folder to be text, got 3"),
+        ({"folder": "a\0b"}, "expected a folder's name"),
+        ({"task": ["translation"]}, "no task"),
+        ({"plan": 3}, "expected plan to be an object, got 3"),
+        ({"model": [1]}, "expected model to be an object"),
+        ({"data.train": [3]}, r"expected train\[0\] to be text or a list, got 3"),
+        ({"data.train": 3}, "expected train to be a list, got 3"),
+        ({"data.dev": 3}, "expected dev to be text, got 3"),
+        ({"data.longest": -1}, "longest of at least 1, got -1"),
+        ({"plan.betas": [0.9]}, "expected betas to have 2 items, got 1"),
+        ({"plan.betas": [0.9, 5]}, "betas from 0 to below 1"),
+        ({"plan.steps": 2**64}, "expected steps to be a whole number, got 1844"),
+        ({"plan.rate": float("nan")}, "expected rate to be a number, got nan"),
+        ({"vocabulary.size": -5}, "size of at least 1, got -5"),
+        ({"path": 3}, "no key of a recipe 'path'"),
+    ],
+)
+def test_wrong_types_in_a_recipe_are_named(
+    changes: dict[str, object], message: str, unchecked: None
+) -> None:
+    with pytest.raises(InputError, match=message):
+        load_recipe(TINY, **changes)
+
+
+@pytest.mark.parametrize("setting", ["x", 0.5, 2**64, 2**62, -1, None, [3]])
+def test_an_impossible_size_of_a_model_is_one_sentence(setting: object, unchecked: None) -> None:
+    recipe = load_recipe(TINY, **{"model.hidden": setting})
+    with pytest.raises(InputError):
+        build_model(recipe, TASKS[recipe.task].learn_tokenizer(recipe))
+
+
+def test_a_language_model_has_no_parallel_files() -> None:
+    recipe = load_recipe(TINY, **{"task": "language-modelling", "data.train": [["a.en", "a.zh"]]})
+    with pytest.raises(InputError, match=r"data.train names two parallel files"):
+        TASKS[recipe.task].learn_tokenizer(recipe)

@@ -106,3 +106,21 @@ def test_bad_values_are_refused_with_a_sentence(wrong, message, unchecked):
 def test_an_unknown_language_is_refused(unchecked):
     with pytest.raises(UnknownNameError, match="no language 'fr'"):
         ViewState(language="fr")
+
+
+@pytest.mark.parametrize(
+    ("state", "message"),
+    [
+        ([], "expected a state as an object, got"),
+        ({"site": 5}, "expected site to be text or null, got 5"),
+        ({"heads": ["x"]}, r"expected heads\[0\] to be a whole number, got 'x'"),
+        ({"head": 2**64}, "expected head to be a whole number or null, got 1844"),
+        ({"hide": None}, "expected hide to be a list, got None"),
+        ({"threshold": float("nan")}, "expected a threshold from 0 to 1, got nan"),
+        ({"view": ["heads"]}, "no view"),
+        ({"other": {"site": 3}}, "the other side expected site to be text or null, got 3"),
+    ],
+)
+def test_wrong_types_in_the_json_of_a_state_are_named(unchecked, state, message):
+    with pytest.raises(InputError, match=message):
+        ViewState.from_json(state)

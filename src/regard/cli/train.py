@@ -1,6 +1,5 @@
 """`regard train`: trains the model of a recipe, with its progress in the terminal."""
 
-import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +9,7 @@ import click
 from regard.cli import options
 from regard.cli.lazy import command
 from regard.cli.output import to_json_text
+from regard.documents import parse_json
 from regard.errors import InputError
 from regard.text import say
 
@@ -91,8 +91,8 @@ def _parse_change(text: str) -> tuple[str, Any]:
     if not equals:
         raise InputError(f"--set expected KEY=VALUE, such as plan.steps=2000, got {text!r}")
     try:
-        return key, json.loads(value)
-    except ValueError:
+        return key, parse_json(value, "the value")
+    except InputError:
         return key, value
 
 

@@ -1,6 +1,5 @@
 """What the files of a folder say about the model in it, without its weights being read."""
 
-import json
 import math
 import re
 from collections.abc import Mapping
@@ -8,8 +7,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from regard.configs import context_length
-from regard.errors import FileError, RegardError
+from regard.configs import architecture_name, context_length
+from regard.documents import check_value, parse_json
+from regard.errors import FileError, InputError, RegardError
 from regard.models.checkpoints.families import FAMILIES
 from regard.models.checkpoints.files import CheckpointTensors, read_json
 from regard.models.checkpoints.registry import names
@@ -35,6 +35,7 @@ _ARCHITECTURE_TASKS = (
     ("ForSequenceClassification", "classifies"), ("ForQuestionAnswering", "answers"),
     ("ForTokenClassification", "classifies"), ("ForImageClassification", "sees"),
 )  # fmt: skip
+_METADATA = "__metadata__"  # the only entry of a safetensors header that is no tensor
 _KIND_TASKS = {"encoder-decoder": "translates", "decoder": "continues", "vision": "sees"}
 _CLASS_TASKS = {"Recurrent": "translates", "Captioner": "sees", "Recogniser": "sees"}
 
@@ -97,7 +98,7 @@ def describe_model(folder: Path, name: str | None = None) -> ModelDescription:
     'translates'
     """
     config = read_json(folder / "config.json")
-    architecture = str(config.get("class") or (config.get("architectures") or ["?"])[0])
+    architecture = str(config.get("class") or architecture_name(config, "?"))
     refusal = _refusal_reason(folder, config)
     heads, widths = _first_numbers(config, _HEADS), _first_numbers(config, _WIDTHS)
     return ModelDescription(
@@ -150,11 +151,13 @@ def _count_parameters(folder: Path) -> int | None:
             if length > file.stat().st_size:
                 return None
             try:
-                header = json.loads(opened.read(length))
-            except ValueError:
+                header = parse_json(opened.read(length), str(file))
+                check_value(str(file), "its header", header, dict[str, dict[str, Any]])
+                shapes = [entry["shape"] for name, entry in header.items() if name != _METADATA]
+                check_value(str(file), "the shapes", shapes, list[list[int]])
+            except (InputError, KeyError):
                 return None
-        header.pop("__metadata__", None)
-        total += sum(math.prod(tensor["shape"]) for tensor in header.values())
+        total += sum(map(math.prod, shapes))
     return total if files else None
 
 

@@ -25,7 +25,8 @@ from regard.loading.remote_code import (
     refuse_processor_code,
 )
 from regard.models import from_pretrained
-from regard.models.checkpoints.files import read_json
+from regard.models.checkpoints.build_limits import limit_parameters
+from regard.models.checkpoints.files import count_tensors, read_json
 from regard.models.checkpoints.locations import checkpoint_folder
 
 __all__ = ["LoadedModel", "Precision", "load"]
@@ -37,6 +38,7 @@ _PROCESSOR_FILES = (
     "tokenizer.json", "*.model", "*.spm", "vocab.*", "merges.txt", "tokenizer_config.json",
     "preprocessor_config.json", "processor_config.json",
 )  # fmt: skip
+_MOST_TENSORS = 1 << 14  # of a checkpoint in another format than safetensors
 _ERROR_LENGTH = 200  # characters of a foreign error message that we quote
 
 
@@ -186,9 +188,11 @@ def _transformers_model(hf: Any, folder: Path) -> nn.Module:
     classes: list[Any] = [
         kind for kind in named if isinstance(kind, type) and issubclass(kind, nn.Module)
     ]
-    model: nn.Module = (classes or [hf.AutoModel])[0].from_pretrained(
-        folder, local_files_only=True, trust_remote_code=False, dtype=torch.float32
-    )
+    # a config may ask for a million layers, whose building would take minutes or hours
+    with limit_parameters(folder, count_tensors(folder) or _MOST_TENSORS):
+        model: nn.Module = (classes or [hf.AutoModel])[0].from_pretrained(
+            folder, local_files_only=True, trust_remote_code=False, dtype=torch.float32
+        )
     return model
 
 

@@ -1,7 +1,6 @@
 """Pictures for a model: read from files, made into pixels, and made into what a page can show."""
 
 import io
-import json
 import warnings
 from importlib.util import find_spec
 from pathlib import Path
@@ -11,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from regard.documents import check_value, read_json
 from regard.errors import FileError, InputError
 
 __all__ = ["PixelReader", "is_picture", "page_picture", "read_picture"]
@@ -107,12 +107,12 @@ class PixelReader:
         to 1 become -1 to 1.
         """
         file = folder / "preprocessor_config.json"
-        settings = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+        settings = read_json(file) if file.is_file() else {}
         kind, channels = getattr(config, "kind", None), config.channels
         side = config.image_size if kind == "vision" else None
         half = [0.5] * channels
-        mean, deviation = settings.get("image_mean", half), settings.get("image_std", half)
-        reader = cls(side, channels, mean, deviation)
+        levels = [_channel_levels(file, settings, key, half) for key in ("image_mean", "image_std")]
+        reader = cls(side, channels, *levels)
         reader.tokenizer = tokenizer
         return reader
 
@@ -129,3 +129,16 @@ class PixelReader:
         # Pillow has the channels last, or no axis for a single one
         pixels = levels[None] if levels.dim() == 2 else levels.permute(2, 0, 1)
         return {"pixel_values": ((pixels - self.mean) / self.deviation)[None]}
+
+
+def _channel_levels(
+    file: Path, settings: dict[str, Any], key: str, default: list[float]
+) -> float | list[float]:
+    """The number for all channels, or for each, that a preprocessor_config.json has for a key."""
+    value: float | list[float] = settings.get(key, default)
+    check_value(str(file), key, value, float | list[float])
+    if isinstance(value, list) and len(value) not in (1, len(default)):
+        raise FileError(
+            f"{file} expected {key} for each of {len(default)} channels, got {len(value)} numbers"
+        )
+    return value

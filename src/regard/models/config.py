@@ -4,12 +4,11 @@ A subclass only declares its fields. The type hints are then enforced, so that a
 or in a config.json is reported with the name of the setting, what was expected and what came.
 """
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
-from types import NoneType, UnionType
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, get_type_hints
 
+from regard.documents import check_value, parse_json
 from regard.errors import InputError, UnknownNameError
 
 __all__ = ["Config"]
@@ -39,7 +38,7 @@ class Config:
 
     def __post_init__(self) -> None:
         for name, hint in get_type_hints(type(self)).items():
-            _check_value(type(self).__name__, name, getattr(self, name), hint)
+            check_value(type(self).__name__, name, getattr(self, name), hint)
 
     @classmethod
     def check_names(cls, names: Iterable[str]) -> None:
@@ -54,9 +53,9 @@ class Config:
         """The configuration from what `to_json` returned, as a dictionary or as JSON text."""
         if isinstance(data, str):
             try:
-                data = json.loads(data)
-            except ValueError as error:
-                raise InputError(f"{cls.__name__} expected JSON, got other text: {error}") from None
+                data = parse_json(data, "the text")
+            except InputError as error:
+                raise InputError(f"{cls.__name__} expected a JSON object; {error}") from None
         if not isinstance(data, Mapping):
             raise InputError(f"{cls.__name__} expected a JSON object, got {type(data).__name__}")
         # JSON has no tuples: they come back as lists.
@@ -89,37 +88,3 @@ class Config:
                     f"{type(self).__name__} expected {name} from 0 to below 1, "
                     f"got {getattr(self, name)}"
                 )
-
-
-def _check_value(owner: str, name: str, value: Any, hint: Any) -> None:
-    """Raise an InputError unless the value of a setting has the type of its hint."""
-    types = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
-    if any(_has_type(value, type_) for type_ in types):
-        return
-    literals = [
-        literal for type_ in types if get_origin(type_) is Literal for literal in get_args(type_)
-    ]
-    if literals and isinstance(value, str):
-        raise UnknownNameError(f"{name} of {owner}", value, literals)
-    expected = " or ".join(_describe_type(type_) for type_ in types)
-    raise InputError(f"{owner} expected {name} to be {expected}, got {value!r}")
-
-
-def _has_type(value: Any, type_: Any) -> bool:
-    """True if the value has the type, which may be a Literal; a whole number is also a float."""
-    if get_origin(type_) is Literal:
-        return value in get_args(type_)
-    # bool is a subclass of int, but `layers = true` is a mistake.
-    if type_ is float:
-        return isinstance(value, int | float) and not isinstance(value, bool)
-    if type_ is int:
-        return isinstance(value, int) and not isinstance(value, bool)
-    return isinstance(value, get_origin(type_) or type_)
-
-
-def _describe_type(type_: Any) -> str:
-    """The type in words for an error message, such as "a whole number"."""
-    if get_origin(type_) is Literal:
-        return "one of " + ", ".join(map(repr, get_args(type_)))
-    words = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
-    return "null" if type_ is NoneType else words.get(type_, str(type_))

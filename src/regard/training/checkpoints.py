@@ -11,20 +11,70 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypedDict
 
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from regard.errors import FileError
+from regard.documents import AnyFloat, check_record, read_json
+from regard.errors import FileError, InputError
 from regard.files import atomic_folder
 
 _NAME = re.compile(r"step-(\d{8})")
 _PARTS = ("model.safetensors", "optimizer.safetensors", "state.json")
 
 Tensors = dict[str, Tensor]
+
+
+class ParameterGroup(TypedDict, total=False):
+    """A parameter group of AdamW; the loop trains with none of the variants that are False."""
+
+    params: list[str]
+    lr: float
+    betas: list[float]
+    eps: float
+    weight_decay: float
+    amsgrad: Literal[False]
+    maximize: Literal[False]
+    capturable: Literal[False]
+    differentiable: Literal[False]
+    foreach: bool | None
+    fused: bool | None
+
+
+class OptimizerRecord(TypedDict):
+    """The part of an optimiser's state that is no tensor."""
+
+    param_groups: list[ParameterGroup]
+
+
+class ProgressRecord(TypedDict):
+    """How far training has come; before the first evaluation the best metric is -inf."""
+
+    step: int
+    best: AnyFloat
+    best_step: int
+    stale: int
+
+
+class PlaceRecord(TypedDict):
+    """The position in the stream of batches."""
+
+    epoch: int
+    batch: int
+
+
+class StateRecord(TypedDict):
+    """The content of state.json; `task` is checked by the task itself."""
+
+    step: int
+    standing: ProgressRecord
+    place: PlaceRecord
+    optimizer: OptimizerRecord
+    generators: list[int]
+    task: dict[str, Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,14 +110,20 @@ def save_checkpoint(checkpoint: Checkpoint, folder: Path) -> Path:
 def load_checkpoint(path: Path) -> Checkpoint:
     """The checkpoint in a folder."""
     try:
-        state = json.loads((path / _PARTS[2]).read_text())
+        state = read_json(path / _PARTS[2])
+        check_record(_PARTS[2], state, StateRecord)
         model, optimizer = (load_file(path / name) for name in _PARTS[:2])
         return Checkpoint(state.pop("step"), model, optimizer, state)
-    except (OSError, SafetensorError, ValueError, KeyError) as error:
-        raise FileError(
-            f"cannot read the checkpoint {str(path)!r} ({_reason(error)}); remove the folder to go "
-            "on from an earlier one"
-        ) from error
+    except (OSError, SafetensorError, InputError) as error:
+        raise unusable_checkpoint(path, error) from error
+
+
+def unusable_checkpoint(path: Path, error: Exception) -> FileError:
+    """The error for a checkpoint that cannot be read, or does not fit the model."""
+    return FileError(
+        f"cannot read the checkpoint {str(path)!r} ({_reason(error)}); remove the folder to go "
+        "on from an earlier one"
+    )
 
 
 def checkpoints(folder: Path) -> list[Path]:
@@ -105,12 +161,25 @@ def flatten_optimizer_state(state: Mapping[str, Any]) -> tuple[Tensors, dict[str
     return tensors, {"param_groups": state["param_groups"]}
 
 
-def restore_optimizer_state(tensors: Tensors, plain: Mapping[str, Any]) -> dict[str, Any]:
-    """The state of an optimiser from what `flatten_optimizer_state` gave."""
+def restore_optimizer_state(
+    tensors: Tensors, plain: Mapping[str, Any], weights: Tensors
+) -> dict[str, Any]:
+    """The state of an optimiser from what `flatten_optimizer_state` gave.
+
+    An InputError if a tensor that has more than one number does not fit its parameter's weights.
+    """
+    if any(len(group.get("betas", (0.0, 0.0))) != 2 for group in plain["param_groups"]):
+        raise InputError("a parameter group of the optimiser expected two betas")
     state: dict[str, Tensors] = {}
-    for key, each in tensors.items():
+    for key, tensor in tensors.items():
         parameter, _, name = key.rpartition(".")
-        state.setdefault(parameter, {})[name] = each
+        shape = weights[parameter].shape if parameter in weights else tensor.shape
+        if not tensor.is_floating_point() or (tensor.dim() and tensor.shape != shape):
+            raise InputError(
+                f"{key} of the optimiser should be floats of shape {tuple(shape)}, got "
+                f"{tensor.dtype} of shape {tuple(tensor.shape)}"
+            )
+        state.setdefault(parameter, {})[name] = tensor
     return {"state": state, **plain}
 
 
@@ -121,7 +190,6 @@ def random_state() -> list[int]:
 
 
 def _reason(error: Exception) -> str:
-    """The shortest text that says what went wrong."""
-    return (error.strerror if isinstance(error, OSError) and error.strerror else str(error)) or (
-        type(error).__name__
-    )
+    """The shortest text that says what went wrong: the first line of the message."""
+    message = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return next((line for line in message.splitlines() if line), type(error).__name__)

@@ -4,12 +4,12 @@ A corpus is an iterable that reads its files anew in each iteration, so that it 
 memory. A FileError about a line names the file and the number of the line.
 """
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from regard.documents import parse_json
 from regard.errors import FileError, InputError
 
 
@@ -146,9 +146,11 @@ def _pair_from_columns(line: str) -> Pair:
 def _pair_from_json(line: str) -> Pair:
     """The pair of a JSON object with "source" and "target"."""
     try:
-        content = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise InputError(f"expected a JSON object, got {_shorten(line)}; mend the line") from error
+        content = parse_json(line, "the line")
+    except InputError as error:
+        raise InputError(
+            f"expected a JSON object, got {_shorten(line)} ({error}); mend the line"
+        ) from error
     sides = [content.get(name) if isinstance(content, dict) else None for name in Pair._fields]
     if not all(isinstance(side, str) and side.strip() for side in sides):
         raise InputError(

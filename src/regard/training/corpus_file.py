@@ -1,11 +1,11 @@
 """The texts or the pairs of a corpus file, which can be read any number of times."""
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
+from regard.documents import parse_json
 from regard.errors import FileError
 from regard.training.corpora import bar_separated_pairs, numbered, pairs, texts
 
@@ -52,7 +52,7 @@ class CorpusFile:
         if self.path.suffix != ".jsonl":
             return line.strip()
         try:
-            record = json.loads(line)
+            record = parse_json(line, "the line")
             text = next(record[key] for key in _TEXT_KEYS if key in record)
         except (ValueError, TypeError, StopIteration):
             text = None

@@ -29,6 +29,7 @@ from regard.training.checkpoints import (
     remove_old_checkpoints,
     restore_optimizer_state,
     save_checkpoint,
+    unusable_checkpoint,
 )
 from regard.training.contexts import compiled_model, deferred_interrupts
 from regard.training.distribution import (
@@ -300,9 +301,17 @@ class Loop:
                 f"the folder {str(self.folder)!r} holds {checkpoint.step} steps, more than the "
                 f"{self.plan.steps} of the recipe; raise its steps or name another folder"
             )
+        try:
+            self._restore(checkpoint)
+        except (RuntimeError, ValueError, LookupError, TypeError, AttributeError) as error:
+            # The model of the recipe has other sizes, or the files were damaged.
+            raise unusable_checkpoint(folders[-1], error) from error
+
+    def _restore(self, checkpoint: Checkpoint) -> None:
+        """Take over the weights and the whole state of a checkpoint."""
         state = checkpoint.state
         weights = {f"model.{name}": tensor for name, tensor in checkpoint.model.items()}
-        optimizer = restore_optimizer_state(checkpoint.optimizer, state["optimizer"])
+        optimizer = restore_optimizer_state(checkpoint.optimizer, state["optimizer"], weights)
         scatter_state(self.loss_module, self.optimizer, weights, optimizer)
         self.progress = _Progress(**state["standing"])
         self.data.resume_at(Place(**state["place"]))

@@ -16,7 +16,7 @@ __all__ = ["Data", "Plan", "Recipe", "Vocabulary"]
 class Data(Config):
     """The section [data]: training files and held-out files, named relative to the recipe."""
 
-    train: tuple = ()  # type: ignore[type-arg]
+    train: tuple[str | tuple[str, ...], ...] = ()
     """Files of pairs (.tsv or .jsonl) or of texts; ["a.en", "a.zh"] are two parallel files."""
     dev: str = ""
     """The held-out file on which metrics are computed."""
@@ -29,6 +29,11 @@ class Data(Config):
 
     With them, the translation of "I love you" has no full stop either.
     """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.refuse_below(1, "longest")
+        self.refuse_below(0, "stripped")
 
 
 @dataclass(frozen=True)
@@ -45,6 +50,10 @@ class Vocabulary(Config):
     """Whether a punctuation mark is a token of its own."""
     chinese: Literal["character", "subword"] = "character"
     """Whether a Chinese character is a token of its own."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.refuse_below(1, "size", "target_size")
 
     def learn(self, lines: Iterable[str], kind: Any, size: int) -> Tokenizer:
         """A tokenizer of this kind and size, learnt from lines of text."""
@@ -69,7 +78,7 @@ class Plan(Config):
     warmup: int = 1000
     """The number of steps in which the rate rises to its highest value."""
     weight_decay: float = 0.01
-    betas: tuple = (0.9, 0.98)  # type: ignore[type-arg]
+    betas: tuple[float, float] = (0.9, 0.98)
     clip: float = 1.0
     """The largest norm of the gradient; 0 for no limit."""
     smoothing: float = 0.1
@@ -104,6 +113,8 @@ class Plan(Config):
         self.refuse_below(1, "keep", "beam")
         self.refuse_below(0, "warmup", "clip", "average", "patience", "examples", "weight_decay")
         self.refuse_unless_rates("smoothing")
+        if not all(0 <= beta < 1 for beta in self.betas):
+            raise InputError(f"Plan expected betas from 0 to below 1, got {self.betas}")
         if not self.rate > 0:
             raise InputError(f"Plan expected a rate above 0, got {self.rate}")
         if self.average > self.keep:

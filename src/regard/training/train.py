@@ -71,7 +71,15 @@ def build_model(recipe: Recipe, tokenizer: Tokenizer) -> Any:
         sizes["target_vocab"] = len(tokenizer.target)
     if kind == "transformer":
         settings = {**TASKS[recipe.task].transformer_settings, **settings}
-    model = model_class(config_class(**sizes | _use_straight_through(settings, recipe.plan.hard)))
+    config = config_class(**sizes | _use_straight_through(settings, recipe.plan.hard))
+    try:
+        model = model_class(config)
+    except (RuntimeError, MemoryError, OverflowError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise InputError(
+            f"no model can be built by the section [model] of the recipe ({reason}); choose "
+            "smaller sizes"
+        ) from error
     _check_hard(model, recipe.plan.hard)
     model.tokenizer = tokenizer
     model.generation = _generation_settings(tokenizer.target, recipe.data.longest)
@@ -85,7 +93,7 @@ def _use_straight_through(settings: dict[str, Any], how: str | None) -> dict[str
     named = {
         name: re.sub(r"(?<![\w-])hard(?![\w-])", how, value)
         for name, value in settings.items()
-        if name in ("attention", "cross_attention")
+        if name in ("attention", "cross_attention") and isinstance(value, str)
     }
     return settings | named
 

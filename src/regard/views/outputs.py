@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
+from regard.documents import check_record, read_json
 from regard.errors import FileError, InputError
 from regard.files import atomic_file
 from regard.views.kinds import KINDS
@@ -26,6 +27,15 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
 
 FIGURE_SUFFIXES = (".png", ".svg", ".pdf")
+_MAX_JSON_BYTES = 1 << 30  # the scene of a long text has large blobs
+
+
+class ViewRecord(TypedDict):
+    """A saved view: the header of its scene, its state, and the blobs in base64."""
+
+    scene: dict[str, Any]
+    state: dict[str, Any]
+    blobs: list[str]
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,14 +98,15 @@ class View:
     def load(cls, path: str | os.PathLike[str]) -> "View":
         """The view that was saved as JSON."""
         try:
-            data = json.loads(Path(path).read_text("utf-8"))
+            data = read_json(Path(path), max_bytes=_MAX_JSON_BYTES)
+            check_record("the file", data, ViewRecord)
             blobs = tuple(base64.b64decode(blob) for blob in data["blobs"])
             return cls(
                 unpack_scene(PackedScene(data["scene"], blobs)), ViewState.from_json(data["state"])
             )
         except FileError:
             raise
-        except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        except ValueError as error:  # an InputError, or blobs that are not base64
             raise FileError(
                 f"{os.fspath(path)} is no saved view ({error}); give a file that "
                 'view.save("….json") wrote'

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal, get_args
 from urllib.parse import quote, unquote
 
+from regard.documents import check_record, check_value, quote_value
 from regard.errors import InputError, UnknownNameError
 from regard.views.kinds import KINDS
 
@@ -100,6 +101,8 @@ class ViewState:
     @classmethod
     def from_json(cls, state: Mapping[str, Any]) -> "ViewState":
         """The state of these JSON types; fields that are missing have their defaults."""
+        if not isinstance(state, Mapping):
+            raise InputError(f"expected a state as an object, got {quote_value(state)}")
         known = {field.name for field in fields(cls)}
         for name in state:
             if name not in known:
@@ -110,7 +113,12 @@ class ViewState:
                 parts[name] = tuple(parts[name])
         if parts.get("other") is not None:
             parts["other"] = _map_reference(parts["other"])
-        return cls(**parts)
+        for name, hint in _UNCHECKED.items():
+            if name in parts:
+                check_value("the state of a view", name, parts[name], hint)
+        view_state = cls(**parts)
+        check_record("the state of a view", vars(view_state), cls)
+        return view_state
 
     def to_hash(self, default: "ViewState | None" = None) -> str:
         """The hash of an address: the fields that differ from a default state."""
@@ -142,6 +150,12 @@ class ViewState:
 
 
 _SAFE = "-_.!~*'()"  # what encodeURIComponent leaves as it is
+# Fields whose type the constructor takes for granted.
+_UNCHECKED: dict[str, Any] = {
+    "site": str | None,
+    "hide": tuple[str, ...],
+    "heads": tuple[int, ...] | None,
+}
 _NULLABLE = ("label", "language", "theme")
 _CHOICES: dict[str, tuple[Any, ...]] = {
     "view": tuple(KINDS),
@@ -173,6 +187,7 @@ def _map_reference(state: Any) -> MapReference:
     """The map reference of these JSON types."""
     if not isinstance(state, Mapping) or not {*state} <= {"trace", "site", "head"}:
         raise InputError(f"expected trace, site and head of the other side, got {state!r}")
+    check_record("the other side", state, MapReference)
     reference = MapReference(**state)
     for name in ("trace", "head"):
         _check_count(name, getattr(reference, name))

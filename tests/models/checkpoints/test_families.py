@@ -5,10 +5,13 @@ import json
 import pytest
 import torch
 import transformers as hf
+from safetensors.torch import save_file
 
 from models.checkpoints.peers import LLAMA, PEERS, READERS, VIEWERS, WRITERS, peer
-from regard.errors import FileError, UnknownNameError
+from regard.errors import FileError, RegardError, UnknownNameError
 from regard.models import Transformer
+from regard.models.checkpoints.families import FAMILIES
+from regard.models.checkpoints.files import CheckpointTensors
 
 CLOSE = {"atol": 1e-4, "rtol": 1e-4}
 ROWS, LENGTH = 3, 7
@@ -204,3 +207,15 @@ def test_the_base_of_the_angles_may_be_where_it_was_before(tmp_path):
     hf.LlamaForCausalLM(hf.LlamaConfig(**LLAMA)).save_pretrained(tmp_path)
     changed(tmp_path, rope_parameters="gone", rope_theta=777.0)
     assert Transformer.from_pretrained(tmp_path).config.rotary_base == 777.0
+
+
+@pytest.mark.parametrize("value", ["x", 0.5, -3, 2**64, [], {}, True, 0])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_size_of_another_type_is_one_sentence(tmp_path, family, value):
+    keys = [
+        "vocab_size", "d_model", "hidden_size", "n_embd", "num_attention_heads", "n_head",
+        "encoder_layers", "n_layer", "num_hidden_layers", "rope_scaling", "image_size",
+    ]  # fmt: skip
+    save_file({"x": torch.ones(1)}, tmp_path / "model.safetensors")
+    with pytest.raises(RegardError):
+        FAMILIES[family].config(tmp_path, dict.fromkeys(keys, value), CheckpointTensors(tmp_path))

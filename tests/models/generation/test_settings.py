@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from regard.errors import FileError, InputError, UnknownNameError
+from regard.errors import FileError, InputError, RegardError, UnknownNameError
 from regard.models.generation import GenerationSettings
 
 
@@ -106,3 +106,25 @@ def test_both_lengths_at_once_are_refused():
 def test_a_broken_file_is_said_to_be_so(text):
     with pytest.raises(FileError, match="the generation settings"):
         GenerationSettings.from_json(text)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ('{"eos_token_id": "x"}', r"expected eos_token_id\[0\] to be a whole number, got 'x'"),
+        ('{"eos_token_id": {}}', r"expected eos_token_id\[0\] to be a whole number, got {}"),
+        ('{"eos_token_id": 0.5}', r"expected eos_token_id\[0\] to be a whole number, got 0.5"),
+        ('{"pad_token_id": [3]}', r"expected pad_token_id to be a whole number or null, got \[3\]"),
+        ('{"bad_words_ids": [["x"]]}', r"expected bad_words_ids\[0\]\[0\] to be a whole number"),
+        ('{"stop_strings": [3]}', r"expected stop_strings\[0\] to be text, got 3"),
+        ('{"seed": 18446744073709551616}', "expected seed to be a whole number or null"),
+        ('{"max_length": 18446744073709551616}', "expected max_length to be a whole number"),
+        ('{"top_p": 1' + 400 * "0" + "}", "top_p should be more than 0 and at most 1"),
+        ('{"temperature": null, "do_sample": 3}', "expected do_sample to be true or false"),
+        ('{"temperature": "hot"}', "expected temperature to be a number, got 'hot'"),
+        ("[" * 9999, "the generation settings is nested too deeply"),
+    ],
+)
+def test_wrong_types_in_a_file_are_named(unchecked, settings, message):
+    with pytest.raises(RegardError, match=message):
+        GenerationSettings.from_json(settings)

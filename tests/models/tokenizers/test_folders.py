@@ -5,7 +5,7 @@ from tokenizers import Tokenizer as Backend
 
 from models.tokenizers.corpora import EXACT, trained
 from models.tokenizers.test_tokenizer import pair, tokenizer
-from regard.errors import FileError
+from regard.errors import FileError, RegardError
 from regard.models.tokenizers import Tokenizer, TokenizerPair
 
 TEXT = "我爱you, 😀 don't (yes)."
@@ -87,4 +87,37 @@ def test_a_missing_or_broken_file_says_so(tmp_path):
         Tokenizer.load(tmp_path)
     (tmp_path / "tokenizer_config.json").write_text("{")
     with pytest.raises(FileError, match="no whole JSON file"):
+        Tokenizer.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ('{"model_max_length": "x"}', "model_max_length to be a whole number above 0, got 'x'"),
+        ('{"model_max_length": [1]}', r"model_max_length to be a whole number above 0, got \[1\]"),
+        ('{"model_max_length": -5}', "model_max_length to be a whole number above 0, got -5"),
+        ('{"padding_side": 3}', "expected padding_side to be one of 'left', 'right', got 3"),
+        ("[" * 9999, "is nested too deeply"),
+        ("[]", "should hold a JSON object, got list"),
+    ],
+)
+def test_wrong_settings_of_a_tokenizer_are_named(tmp_path, settings, message):
+    Tokenizer.train(["I love you."] * 9, "character").save(tmp_path)
+    (tmp_path / "tokenizer_config.json").write_text(settings)
+    with pytest.raises(RegardError, match=message):
+        Tokenizer.load(tmp_path)
+
+
+@pytest.mark.parametrize("limit", ["1000000000000000019884624838656", "1e30", "null"])
+def test_a_huge_maximum_length_means_no_limit(tmp_path, limit):
+    Tokenizer.train(["I love you."] * 9, "character").save(tmp_path)
+    (tmp_path / "tokenizer_config.json").write_text(f'{{"model_max_length": {limit}}}')
+    assert Tokenizer.load(tmp_path) is not None
+
+
+@pytest.mark.parametrize("content", ["{}", '{"a": "x"}', "[" * 9999, '{"a": 5}'])
+def test_a_damaged_vocabulary_of_an_older_layout_is_refused(tmp_path, content):
+    (tmp_path / "vocab.json").write_text(content)
+    (tmp_path / "merges.txt").write_text("#version: 0.2\nx y z\nq")
+    with pytest.raises(FileError):
         Tokenizer.load(tmp_path)

@@ -99,3 +99,45 @@ def test_a_broken_parquet_is_refused(tmp_path):
 def test_a_file_that_is_not_there_is_named(tmp_path):
     with pytest.raises(FileError, match=r"no survey '.*gone.csv'; name a file that is there"):
         load_survey(tmp_path / "gone.csv")
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        (("measures",), 3, "expected measures to be a list, got 3"),
+        (("examples",), 0.5, "expected examples to be a whole number, got 0.5"),
+        (("gaps",), {"x": 3}, r"expected gaps\['x'\] to be text, got 3"),
+        (("sites", "h.0"), [], r"expected sites\['h.0'\] to be an object"),
+        (("sites", "h.0", "kind"), "x", "no sites.* 'x'"),
+        (("sites", "h.0", "mean"), [[1.0]], "expected tables of .* measures and .* heads"),
+        (("sites", "h.0", "mean"), [["x"]], r"mean\[0\]\[0\] to be a number, got 'x'"),
+        (("sites", "h.0", "count"), [], "expected tables of .* measures and 0 heads"),
+    ],
+)
+def test_wrong_types_in_a_survey_are_named(tmp_path, path, value, message):
+    record = to_json(survey())
+    record["sites"] = {"h.0": next(iter(record["sites"].values()))}
+    inner = record
+    for key in path[:-1]:
+        inner = inner[key]
+    inner[path[-1]] = value
+    (tmp_path / "a.json").write_text(json.dumps(record))
+    with pytest.raises(FileError, match=f"is no survey that this version can read .*{message}"):
+        load_survey(tmp_path / "a.json")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "site,kind,head,examples,rows\nx,encoder,0,2,\n",
+        "site,kind,head,examples,rows\nx,strange,0,2,3\n",
+        "site,kind,head,examples,rows,a,a_sd\nx,encoder,0,2,3,1,1e300\n",
+        "site,kind,head,examples,rows,a,a_sd\nx,encoder,0,2,3,1,1,1,1\n",
+        "site,kind,head,examples,rows,a,a_sd\nx,encoder,0," + "9" * 5000 + ",3,1,1\n",
+        "site,kind,head,examples,rows\n" + "x" * 200_000 + ",encoder,0,2,3\n",
+    ],
+)
+def test_a_table_with_impossible_cells_is_refused(tmp_path, content):
+    (tmp_path / "a.csv").write_text(content)
+    with pytest.raises(FileError, match="is no survey that this version can read"):
+        load_survey(tmp_path / "a.csv")

@@ -59,3 +59,64 @@ def test_texts_are_told_apart_by_every_letter_and_where_they_end():
         len({text_digest(each) for each in (["ab", "c"], ["a", "bc"], ["abc"], [("ab", "c")])}) == 3
     )
     assert text_digest(["c"], text_digest(["ab"])) != text_digest(["c"])
+
+
+def change_file(path, change):
+    """Change the record in the file of a state, and leave its checksum as it is."""
+    record = json.loads(path.read_text())
+    change(record)
+    path.write_text(json.dumps(record))
+
+
+def test_a_state_with_another_number_than_was_written_is_refused(tmp_path):
+    StateFile(tmp_path / "s", BEGUN).save(State(survey(), 11, 3, "abc"))
+    change_file(tmp_path / "s", lambda record: record["state"].update(before=12))
+    with pytest.raises(FileError, match=r"\(its checksum does not fit\); remove it to begin anew"):
+        StateFile(tmp_path / "s", BEGUN).load()
+
+
+def test_a_state_whose_checksum_is_gone_is_refused(tmp_path):
+    StateFile(tmp_path / "s", BEGUN).save(State(survey(), 11, 3, "abc"))
+    change_file(tmp_path / "s", lambda record: record.pop("checksum"))
+    with pytest.raises(FileError, match=r"its checksum does not fit"):
+        StateFile(tmp_path / "s", BEGUN).load()
+
+
+def test_a_state_of_an_older_version_has_no_checksum_and_is_read(tmp_path):
+    StateFile(tmp_path / "s", BEGUN).save(State(survey(), 11, 3, "abc"))
+    change_file(
+        tmp_path / "s",
+        lambda record: record.pop("checksum") and record.update(format="regard survey state 1"),
+    )
+    assert StateFile(tmp_path / "s", BEGUN).load().before == 11
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"before": "x"}, "the state expected before to be a whole number, got 'x'"),
+        ({"groups": 2**64}, "the state expected groups to be a whole number, got 1844"),
+        ({"groups": -1}, "counts fewer than no texts"),
+        ({"digest": None}, "the state expected digest to be text, got None"),
+        ({"survey": []}, "the state expected survey to be an object"),
+        ({"survey": {}}, r"the state lacks survey\.format"),
+    ],
+)
+def test_wrong_types_in_a_state_are_named(tmp_path, changes, message):
+    StateFile(tmp_path / "s", BEGUN).save(State(survey(), 11, 3, "abc"))
+    change_file(
+        tmp_path / "s",
+        lambda record: (
+            record.pop("checksum"),
+            record.update(format="regard survey state 1"),
+            record["state"].update(changes),
+        ),
+    )
+    with pytest.raises(FileError, match=message):
+        StateFile(tmp_path / "s", BEGUN).load()
+
+
+def test_a_state_nested_too_deeply_is_refused(tmp_path):
+    (tmp_path / "s").write_text("[" * 99999)
+    with pytest.raises(FileError, match="is nested too deeply"):
+        StateFile(tmp_path / "s").load()

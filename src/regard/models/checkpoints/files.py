@@ -3,7 +3,6 @@
 A damaged file raises a FileError that names it. Code in a pickle is never run.
 """
 
-import json
 import pickle
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -13,9 +12,10 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
+from regard import documents
 from regard.errors import FileError
 
-__all__ = ["CheckpointTensors", "read_json"]
+__all__ = ["CheckpointTensors", "count_tensors", "read_json"]
 
 _ADVICE = "download or write it again"
 
@@ -24,13 +24,7 @@ def read_json(file: Path) -> dict[str, Any]:
     """The object in a JSON file; a FileError if the file is missing or is no JSON object."""
     if not file.is_file():
         raise FileError(f"{file.parent} has no {file.name}; expected the folder of a checkpoint")
-    try:
-        data = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise FileError(f"{file} is no whole JSON file ({error}); {_ADVICE}") from None
-    if not isinstance(data, dict):
-        raise FileError(f"{file} should hold a JSON object, got {type(data).__name__}; {_ADVICE}")
-    return data
+    return documents.read_json(file, advice=_ADVICE)
 
 
 class CheckpointTensors(Mapping[str, Tensor]):
@@ -66,6 +60,12 @@ class CheckpointTensors(Mapping[str, Tensor]):
         return len(self._files)
 
 
+def count_tensors(folder: Path) -> int | None:
+    """The number of tensors in the safetensors files of a folder; None if there are none."""
+    files = sorted(folder.glob("*.safetensors"))
+    return sum(len(_open(file).keys()) for file in files) if files else None
+
+
 def _weight_files(folder: Path) -> list[Path]:
     """The files with weights: one file or the shards of an index; safetensors are preferred."""
     for whole in ("model.safetensors", "pytorch_model.bin"):
@@ -74,9 +74,8 @@ def _weight_files(folder: Path) -> list[Path]:
             return [folder / whole]
         if index.is_file():
             weight_map = read_json(index).get("weight_map", {})
-            return [
-                _check_shard(folder / str(name), index) for name in sorted({*weight_map.values()})
-            ]
+            documents.check_value(str(index), "weight_map", weight_map, dict[str, str])
+            return [_check_shard(folder / name, index) for name in sorted({*weight_map.values()})]
     raise FileError(
         f"{folder} has no weights; expected model.safetensors (or its index, or pytorch_model.bin)"
     )

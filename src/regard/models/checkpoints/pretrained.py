@@ -10,8 +10,10 @@ from jaxtyping import Int
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from regard.documents import check_value
 from regard.errors import FileError, InputError, UnknownNameError
 from regard.files import atomic_folder
+from regard.models.checkpoints.build_limits import limit_sizes
 from regard.models.checkpoints.families import FAMILIES
 from regard.models.checkpoints.files import CheckpointTensors, read_json
 from regard.models.checkpoints.locations import checkpoint_folder
@@ -163,10 +165,11 @@ def _load_own(folder: Path, config: dict[str, Any], dtype: torch.dtype) -> Any:
     """The model of a folder that `save_pretrained` wrote."""
     kind = registered_class(str(config.pop("class")))
     site_names = config.pop("site_names", {})
-    with skip_initialisation():
-        model = kind(kind.config_class.from_json(config)).to(dtype)
+    check_value(str(folder / "config.json"), "site_names", site_names, dict[str, str])
+    settings, weights = kind.config_class.from_json(config), CheckpointTensors(folder)
+    with skip_initialisation(), limit_sizes(folder, weights):
+        model = kind(settings).to(dtype)
     model.site_names = site_names
-    weights = CheckpointTensors(folder)
     copy_parameters(
         model, (MappedTensor(n, n, partial(weights.__getitem__, n)) for n in weights), folder
     )
@@ -182,7 +185,7 @@ def _load_converted(folder: Path, config: dict[str, Any], dtype: torch.dtype) ->
         )
     family, weights = FAMILIES[kind], CheckpointTensors(folder)
     ours = family.config(folder, config, weights)
-    with skip_initialisation():
+    with skip_initialisation(), limit_sizes(folder, weights):
         model = registered_class("Transformer")(ours).to(dtype)
     model.site_names = original_site_names(model, ours, family)
     copy_parameters(model, family.mapped_tensors(weights, ours), folder, family.file_name)
@@ -198,10 +201,13 @@ def _tokenizer(folder: Path) -> Tokenizer | None:
 def _generation(folder: Path, config: dict[str, Any]) -> GenerationSettings:
     """The settings of generation_config.json; missing ids, or all settings, from config.json."""
     file = folder / "generation_config.json"
-    if not file.is_file():
-        return GenerationSettings.from_json(json.dumps(config))
     ids = {key: config[key] for key in _TOKEN_ID_KEYS if config.get(key) is not None}
-    return GenerationSettings.from_json(json.dumps(ids | read_json(file)))
+    settings = ids | read_json(file) if file.is_file() else config
+    try:
+        return GenerationSettings.from_record(settings)
+    except InputError as error:
+        name = file if file.is_file() else folder / "config.json"
+        raise FileError(f"{name} cannot be used: {error}") from None
 
 
 def _tensors(model: nn.Module) -> dict[str, Tensor]:

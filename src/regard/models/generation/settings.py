@@ -1,11 +1,12 @@
 """The settings of a generation: one frozen value, read from generation_config.json."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from math import inf, isfinite
-from typing import Any, Literal
+from typing import Any, Literal, get_type_hints
 
+from regard.documents import check_value, parse_json, quote_value
 from regard.errors import FileError, InputError, UnknownNameError
 
 Tokens = tuple[int, ...]
@@ -31,6 +32,16 @@ _TUPLES = {
 # Options of transformers that change nothing here: what they ask for is always the case.
 _ACCEPTED = {"return_dict_in_generate", "output_scores", "use_cache"}
 _FOR_SAMPLING = ("temperature", "top_k", "top_p", "min_p")
+# Settings whose own check says more than their type.
+_CHECKED_BY_VALUE = {
+    *_MINIMUM,
+    "early_stopping",
+    "length_penalty",
+    "min_p",
+    "repetition_penalty",
+    "temperature",
+    "top_p",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +87,9 @@ class GenerationSettings:
     pad_token_id: int | None = None
 
     def __post_init__(self) -> None:
+        _check_types(self, exempt=_CHECKED_BY_VALUE)
         _check(self)
+        _check_types(self)
 
     def replace(self, **changes: Any) -> "GenerationSettings":
         """A copy with some settings changed.
@@ -108,9 +121,14 @@ class GenerationSettings:
     def from_json(text: str) -> "GenerationSettings":
         """The settings of a generation_config.json, given as text; unknown keys are ignored."""
         try:
-            record = json.loads(text)
-        except json.JSONDecodeError as error:
-            raise FileError(f"the generation settings are not JSON: {error}") from error
+            record = parse_json(text, "the text of the generation settings")
+        except InputError as error:
+            raise FileError(str(error)) from None
+        return GenerationSettings.from_record(record)
+
+    @staticmethod
+    def from_record(record: Any) -> "GenerationSettings":
+        """The settings of a parsed generation_config.json; unknown keys are ignored."""
         if not isinstance(record, Mapping):
             kind = type(record).__name__
             raise FileError(f"the generation settings should be a JSON object, got {kind}")
@@ -136,10 +154,21 @@ class GenerationSettings:
 def _as_tuple(name: str, value: Any) -> Any:
     """The value of a setting, as a tuple if the setting can hold several values."""
     if name == "bad_words_ids":
-        return tuple(map(tuple, value))
-    if name not in _TUPLES:
-        return value
-    return (value,) if isinstance(value, (int, str)) else tuple(value)
+        return tuple(map(_items, _items(value)))
+    return _items(value) if name in _TUPLES else value
+
+
+def _items(value: Any) -> tuple[Any, ...]:
+    """The items of a list or another iterable; a single value is the only item."""
+    single = isinstance(value, str | Mapping) or not isinstance(value, Iterable)
+    return (value,) if single else tuple(value)
+
+
+def _check_types(settings: GenerationSettings, exempt: Collection[str] = ()) -> None:
+    """Raise an InputError for the first setting whose value has not the type of its hint."""
+    for name, hint in get_type_hints(GenerationSettings).items():
+        if name not in exempt:
+            check_value("generation", name, getattr(settings, name), hint)
 
 
 def _check(settings: GenerationSettings) -> None:
@@ -148,7 +177,9 @@ def _check(settings: GenerationSettings) -> None:
         value = getattr(settings, name)
         whole = isinstance(value, int) and not isinstance(value, bool)
         if value is not None and not (whole and value >= least):
-            raise InputError(f"{name} should be a whole number from {least}, got {value!r}")
+            raise InputError(
+                f"{name} should be a whole number from {least}, got {quote_value(value)}"
+            )
     _check_sampling(settings)
     penalty, early = settings.repetition_penalty, settings.early_stopping
     if not _within(penalty, 0):
@@ -177,4 +208,7 @@ def _check_sampling(settings: GenerationSettings) -> None:
 
 def _within(value: object, low: float, high: float = inf) -> bool:
     """True for a finite number above `low` and at most `high`."""
-    return isinstance(value, (int, float)) and isfinite(value) and low < value <= high
+    try:
+        return isinstance(value, (int, float)) and isfinite(value) and low < value <= high
+    except OverflowError:  # a whole number that is larger than any float
+        return False

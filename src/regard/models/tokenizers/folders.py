@@ -1,13 +1,13 @@
 """Reading a tokenizer from a folder: tokenizer.json, or an older layout that is converted."""
 
-import json
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import tokenizers
 
-from regard.errors import FileError
+from regard.documents import check_value, quote_value, read_json
+from regard.errors import FileError, InputError, RegardError
 from regard.models.tokenizers.sentencepiece import HIDDEN, marian_backend, piece_backend
 
 __all__ = ["HIDDEN", "SpecialTokens", "TokenizerParts", "read_folder"]
@@ -55,10 +55,10 @@ class SpecialTokens:
             for role, name in named.items()
             if name and backend.token_to_id(name) is not None
         }
-        limit = int(config.get("model_max_length") or _NO_LIMIT)
         tokens = known or cls.from_usual_names(backend).tokens
         side = config.get("padding_side", "right")
-        return cls(tokens, side, None if limit >= _NO_LIMIT else limit)
+        check_value("tokenizer_config.json", "padding_side", side, Literal["left", "right"])
+        return cls(tokens, side, _max_length(config.get("model_max_length")))
 
     def to_json(self) -> dict[str, Any]:
         """The content of a tokenizer_config.json."""
@@ -67,6 +67,17 @@ class SpecialTokens:
         if self.max_length is not None:
             config["model_max_length"] = self.max_length
         return config
+
+
+def _max_length(limit: Any) -> int | None:
+    """The maximum length of a text; None for a missing limit, or one that means "no limit"."""
+    whole = isinstance(limit, int | float) and not isinstance(limit, bool)
+    if limit and not (whole and limit > 0):
+        raise InputError(
+            "tokenizer_config.json expected model_max_length to be a whole number above 0, got "
+            f"{quote_value(limit)}"
+        )
+    return None if not limit or limit >= _NO_LIMIT else int(limit)
 
 
 class TokenizerParts(NamedTuple):
@@ -87,7 +98,9 @@ def read_folder(folder: Path) -> TokenizerParts | tuple[TokenizerParts, Tokenize
         if not (folder / "target_tokenizer.json").exists():
             return source
         target = _file_backend(folder / "target_tokenizer.json")
-        return source, _make_parts(target, config.get("target", config))
+        target_config = config.get("target", config)
+        check_value(str(folder / "tokenizer_config.json"), "target", target_config, dict)
+        return source, _make_parts(target, target_config)
     return _read_older_layout(folder, config)
 
 
@@ -95,9 +108,24 @@ def _read_older_layout(
     folder: Path, config: dict[str, Any]
 ) -> TokenizerParts | tuple[TokenizerParts, TokenizerParts]:
     """The tokenizer of an older layout, converted while it is read."""
+    try:
+        return _convert_older_layout(folder, config)
+    except RegardError:
+        raise
+    except Exception as error:  # the library raises bare Exceptions
+        raise FileError(
+            f"the tokenizer files of {folder} are damaged or do not fit together ({error}); fetch "
+            "them again"
+        ) from None
+
+
+def _convert_older_layout(
+    folder: Path, config: dict[str, Any]
+) -> TokenizerParts | tuple[TokenizerParts, TokenizerParts]:
+    """The tokenizer of the first older layout of which the folder has the files."""
     if (folder / "source.spm").exists() and (folder / "target.spm").exists():
-        source_ids = _read_json_if_present(folder / "vocab.json")
-        target_ids = _read_json_if_present(folder / "target_vocab.json") or source_ids
+        source_ids = _read_vocabulary(folder / "vocab.json")
+        target_ids = _read_vocabulary(folder / "target_vocab.json") or source_ids
         return (
             _make_parts(marian_backend(folder / "source.spm", source_ids), config),
             _make_parts(marian_backend(folder / "target.spm", target_ids), config),
@@ -108,7 +136,9 @@ def _read_older_layout(
     if (folder / "vocab.json").exists() and (folder / "merges.txt").exists():
         return _make_parts(_gpt2_backend(folder), config)
     if (folder / "vocab.txt").exists():
-        return _make_parts(_bert_backend(folder, lower=config.get("do_lower_case", True)), config)
+        return _make_parts(
+            _bert_backend(folder, lower=config.get("do_lower_case") is not False), config
+        )
     raise FileError(
         f"{folder} holds no tokenizer; expected tokenizer.json, or source.spm with target.spm "
         "and vocab.json, or vocab.json with merges.txt, or vocab.txt"
@@ -159,13 +189,14 @@ def _file_backend(file: Path) -> tokenizers.Tokenizer:
 
 def _read_json_if_present(file: Path) -> dict[str, Any]:
     """The object in a JSON file; an empty one if there is no such file."""
-    if not file.exists():
-        return {}
-    try:
-        content: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise FileError(f"{file} is no whole JSON file: {error}; write it again") from None
-    return content
+    return read_json(file) if file.exists() else {}
+
+
+def _read_vocabulary(file: Path) -> dict[str, int]:
+    """The id of each piece in a vocab.json; empty if there is no such file."""
+    vocabulary = _read_json_if_present(file)
+    check_value(str(file), "its vocabulary", vocabulary, dict[str, int])
+    return vocabulary
 
 
 def _token_text(token: Any) -> str | None:

@@ -26,6 +26,8 @@ _UNKNOWN_PENALTY = 10.0
 # Types of pieces, and types of models, in sentencepiece_model.proto.
 _NORMAL, _UNKNOWN, _CONTROL, _USER, _UNUSED, _BYTE = 1, 2, 3, 4, 5, 6
 _UNIGRAM, _BPE = 1, 2
+_VARINT_BITS = 70  # protobuf writes a number of 64 bits as at most ten bytes of seven bits
+_LONGEST_PIECE = 4096  # characters; SentencePiece itself makes pieces of at most 16
 
 
 @dataclass
@@ -55,7 +57,7 @@ def read_pieces(file: Path) -> Pieces:
             part = dict(_fields(value)) if number in (1, 2, 3) else {}
             if number == 1:
                 score = struct.unpack("<f", part.get(2, b"\0\0\0\0"))[0]
-                content.pieces.append((part[1].decode(), score, part.get(3, _NORMAL)))
+                content.pieces.append((_piece_text(part[1]), score, int(part.get(3, _NORMAL))))
             elif number == 2:
                 content.model_type = part.get(3, _UNIGRAM)
             elif number == 3:
@@ -69,6 +71,13 @@ def read_pieces(file: Path) -> Pieces:
     if not content.pieces:
         raise FileError(f"{file} is no whole SentencePiece model; fetch it again")
     return content
+
+
+def _piece_text(data: bytes) -> str:
+    """The text of a piece; a ValueError if it is too long to be one."""
+    if len(data) > _LONGEST_PIECE:
+        raise ValueError("a piece of too many characters")
+    return data.decode()
 
 
 def marian_backend(file: Path, vocabulary: Mapping[str, int]) -> tokenizers.Tokenizer:
@@ -183,9 +192,10 @@ def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
 def _read_varint(data: bytes, offset: int) -> tuple[int, int]:
     """The variable-length number at an offset, 7 bits per byte, and the offset after it."""
     value = shift = 0
-    while True:
+    while shift < _VARINT_BITS:
         byte = data[offset]
         value |= (byte & 127) << shift
         offset, shift = offset + 1, shift + 7
         if byte < 128:
             return value, offset
+    raise ValueError("a number of too many bytes")

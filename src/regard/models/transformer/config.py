@@ -14,6 +14,8 @@ from regard.models.config import Config
 
 __all__ = ["PRESETS", "TransformerConfig"]
 
+_LARGEST_TABLE = 1 << 28  # numbers, which is a gigabyte in float32
+
 Kind = Literal["encoder-decoder", "decoder", "encoder", "vision"]
 Positions = Literal["sinusoidal", "sinusoidal-halves", "learned", "rotary", "none"]
 Head = Literal["language", "classes", "spans", "none"]
@@ -99,6 +101,7 @@ class TransformerConfig(Config):
         self.refuse_below(0, "alignment_layer")
         self.refuse_unless_rates("dropout", "attention_dropout", "activation_dropout")
         _check_heads(self)
+        _check_positions(self)
         _check_kind(self)
         for name in (self.attention, self.cross_attention):
             if name is not None:
@@ -182,9 +185,21 @@ def _check_heads(config: TransformerConfig) -> None:
             f"heads should be a multiple of key_heads, got heads={config.heads}, "
             f"key_heads={config.key_heads}"
         )
+
+
+def _check_positions(config: TransformerConfig) -> None:
+    """Raise an InputError if positions cannot be computed for these sizes."""
     if config.positions == "rotary" and config.head_dim % 2:
         raise InputError(
             f"rotary positions turn pairs: d_model / heads should be even, got {config.head_dim}"
+        )
+    if config.positions == "rotary" and config.rotary_base <= 0:
+        raise InputError(f"expected a rotary_base above 0, got {config.rotary_base}")
+    table = config.max_positions * config.d_model
+    if config.positions.startswith("sinusoidal") and table > _LARGEST_TABLE:
+        raise InputError(
+            f"sinusoidal positions are a table of max_positions x d_model numbers, got {table:,}; "
+            f"expected at most {_LARGEST_TABLE:,}"
         )
 
 

@@ -5,15 +5,17 @@ import json
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import torch
 
+from regard.documents import AnyFloat, check_record, quote_value, read_json
 from regard.errors import FileError, InputError
 from regard.files import atomic_file
 from regard.studies.survey.table import COUNT, Survey, from_rows
 from regard.tracing.statistics.collect import SiteStatistics
 from regard.tracing.statistics.moments import Moments
+from regard.types.maps import MapKind
 
 FORMAT = "regard survey 1"
 _WHOLE_NUMBERS = ("head", "examples", "rows")
@@ -21,6 +23,40 @@ _MISSING = (
     "parquet needs pyarrow, which is not installed; install it with: pip install 'regard[survey]', "
     "or write .csv"
 )
+
+
+# What a file that is no survey may raise while it is read: of its JSON, CSV or parquet, of a
+# missing or mistyped value, of numbers that no tensor holds.
+_READING_ERRORS = (
+    FileError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RuntimeError,
+    csv.Error,
+)  # fmt: skip
+
+
+class _MissingPackageError(InputError):
+    """A survey that could be read if an optional package was installed."""
+
+
+class SiteRecord(TypedDict):
+    """The statistics of a site in JSON; the numbers have the axes (measure head)."""
+
+    kind: MapKind
+    examples: int
+    rows: int
+    count: list[list[float]]
+    mean: list[list[AnyFloat]]
+    squares: list[list[AnyFloat]]
+
+
+class SurveyRecord(TypedDict):
+    """A survey in JSON."""
+
+    format: str
+    measures: list[str]
+    sites: dict[str, SiteRecord]
+    examples: int
+    cut: int
+    gaps: dict[str, str]
 
 
 def save_survey(survey: Survey, path: str | Path) -> Path:
@@ -44,9 +80,9 @@ def load_survey(path: str | Path) -> Survey:
         raise FileError(f"no survey {str(path)!r}; name a file that is there")
     try:
         return read(path)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        if isinstance(error, InputError):
-            raise
+    except _MissingPackageError:
+        raise
+    except _READING_ERRORS as error:
         raise FileError(
             f"{path} is no survey that this version can read ({error}); expected a file of "
             "save_survey"
@@ -69,25 +105,29 @@ def to_json(survey: Survey) -> dict[str, Any]:
 
 
 def from_json(record: Mapping[str, Any]) -> Survey:
-    """The survey that `to_json` turned into JSON types."""
-    if record["format"] != FORMAT:
-        raise ValueError(f"its format is {record['format']!r}, not {FORMAT!r}")
+    """The survey that `to_json` turned into JSON types; an InputError if it is not whole."""
+    if record.get("format", FORMAT) != FORMAT:
+        raise InputError(f"its format is {quote_value(record['format'])}, not {FORMAT!r}")
+    check_record("the survey", record, SurveyRecord)
+    measures, gaps = tuple(record["measures"]), dict(record["gaps"])
     sites = {
-        site: SiteStatistics(
-            fields["kind"],
-            fields["examples"],
-            fields["rows"],
-            Moments(*(_as_tensor(fields[name]) for name in ("count", "mean", "squares"))),
-        )
+        site: _site_statistics(site, fields, len(measures))
         for site, fields in record["sites"].items()
     }
-    measures, gaps = tuple(record["measures"]), dict(record["gaps"])
     return Survey(measures, sites, record["examples"], record["cut"], gaps)
 
 
-def _as_tensor(rows: list[list[float]]) -> torch.Tensor:
-    """The numbers (measure head) in double precision, as they were saved."""
-    return torch.tensor(rows, dtype=torch.float64)
+def _site_statistics(site: str, fields: SiteRecord, measures: int) -> SiteStatistics:
+    """The statistics of a site; an InputError unless all tables have one size."""
+    tables = [fields["count"], fields["mean"], fields["squares"]]
+    heads = len(tables[0][0]) if tables[0] else 0
+    for table in tables:
+        if [len(row) for row in table] != [heads] * measures:
+            raise InputError(
+                f"the site {site!r} expected tables of {measures} measures and {heads} heads"
+            )
+    numbers = (torch.tensor(table, dtype=torch.float64).view(measures, heads) for table in tables)
+    return SiteStatistics(fields["kind"], fields["examples"], fields["rows"], Moments(*numbers))
 
 
 def _write_json(survey: Survey, path: Path) -> None:
@@ -97,7 +137,7 @@ def _write_json(survey: Survey, path: Path) -> None:
 
 def _read_json(path: Path) -> Survey:
     """Read what `_write_json` wrote."""
-    return from_json(json.loads(path.read_text(encoding="utf-8")))
+    return from_json(read_json(path))
 
 
 def _write_csv(survey: Survey, path: Path) -> None:
@@ -148,7 +188,7 @@ def _import_pyarrow() -> tuple[Any, Any]:
     try:
         return import_module("pyarrow"), import_module("pyarrow.parquet")
     except ImportError as error:
-        raise InputError(_MISSING) from error
+        raise _MissingPackageError(_MISSING) from error
 
 
 _WriteAndRead = tuple[Callable[[Survey, Path], None], Callable[[Path], Survey]]

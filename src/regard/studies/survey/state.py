@@ -5,18 +5,36 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import torch
 from torch import nn
 
-from regard.errors import FileError
+from regard.documents import check_record, quote_value, read_json
+from regard.errors import FileError, InputError
 from regard.files import atomic_file
-from regard.studies.survey.files import from_json, to_json
+from regard.studies.survey.files import SurveyRecord, from_json, to_json
 from regard.studies.survey.table import Survey
 
-FORMAT = "regard survey state 1"
+FORMAT = "regard survey state 2"
+FORMAT_WITHOUT_CHECKSUM = "regard survey state 1"  # of older versions; it is still read
 _SAMPLE = 1024  # numbers of each parameter that go into a model's fingerprint
+
+
+class StateRecord(TypedDict):
+    """A state in JSON."""
+
+    survey: SurveyRecord
+    before: int
+    groups: int
+    digest: str
+
+
+class FileRecord(TypedDict):
+    """What is in the file of a state besides its format and its checksum."""
+
+    begun: dict[str, Any]
+    state: dict[str, Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +56,10 @@ class State:
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> "State":
-        """The state that `to_json` turned into JSON types."""
+        """The state that `to_json` turned into JSON types; an InputError if it is not whole."""
+        check_record("the state", record, StateRecord)
+        if min(record["before"], record["groups"]) < 0:
+            raise InputError("the state counts fewer than no texts")
         survey = from_json(record["survey"])
         return cls(survey, record["before"], record["groups"], record["digest"])
 
@@ -59,11 +80,10 @@ class StateFile:
         if self.path is None or not self.path.exists():
             return None
         try:
-            record = json.loads(self.path.read_text(encoding="utf-8"))
-            if record["format"] != FORMAT:
-                raise ValueError(f"its format is {record['format']!r}")
+            record = read_json(self.path)
+            _check_whole(record)
             state, begun = State.from_json(record["state"]), record["begun"]
-        except (OSError, KeyError, TypeError, ValueError) as error:
+        except (FileError, InputError) as error:
             raise FileError(
                 f"{self.path} is no state of a survey ({error}); remove it to begin anew"
             ) from error
@@ -79,7 +99,8 @@ class StateFile:
         """Write the state, whole or not at all."""
         if self.path is None:
             return
-        record = {"format": FORMAT, "begun": dict(self.begun), "state": state.to_json()}
+        record: dict[str, Any] = {"begun": dict(self.begun), "state": state.to_json()}
+        record = {"format": FORMAT, "checksum": _checksum(record), **record}
         with atomic_file(self.path) as temporary:
             temporary.write_text(json.dumps(record, ensure_ascii=False), encoding="utf-8")
 
@@ -90,6 +111,22 @@ class StateFile:
             f"the survey of {self.path} was begun with other texts; give the same corpus, or "
             "remove the file to begin anew"
         )
+
+
+def _check_whole(record: Mapping[str, Any]) -> None:
+    """Raise an InputError unless a record has the format of a state, and its own checksum."""
+    if record.get("format") not in (FORMAT, FORMAT_WITHOUT_CHECKSUM):
+        raise InputError(f"its format is {quote_value(record.get('format'))}")
+    check_record("the file", record, FileRecord)
+    has_checksum = "checksum" in record or record["format"] == FORMAT
+    if has_checksum and record.get("checksum") != _checksum(record):
+        raise InputError("its checksum does not fit")
+
+
+def _checksum(record: Mapping[str, Any]) -> str:
+    """A hash of the settings and the state in a record."""
+    content = {name: record[name] for name in ("begun", "state")}
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
 def fingerprint(model: nn.Module) -> str:

@@ -3,18 +3,30 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypedDict
 
 import torch
 
+from regard.documents import check_record
 from regard.errors import InputError
 from regard.tracing.statistics.collect import SiteStatistics
 from regard.tracing.statistics.moments import Moments
+from regard.types.maps import MapKind
 from regard.types.tables import data_frame
 
 SPREAD = "_sd"  # the suffix of a column of standard deviations
 COUNT = "_n"  # the suffix of a column of how many examples have the number, if not all of them do
 _HEAD_COLUMNS = ("site", "kind", "head", "examples", "rows")
+
+
+class HeadRow(TypedDict):
+    """The columns that every row of a table has; the others are numbers of measures."""
+
+    site: str
+    kind: MapKind
+    head: int
+    examples: int
+    rows: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,6 +128,8 @@ def _none_if_nan(number: float) -> float | None:
 def from_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> Survey:
     """The survey of a table's rows, up to the last digits; `cut` and `gaps` are in no row."""
     measures = tuple(name for name in columns if name + SPREAD in columns)
+    for row in rows:
+        check_record("a row", row, HeadRow)
     by_site: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
         by_site.setdefault(row["site"], []).append(row)
@@ -129,7 +143,8 @@ def _statistics_of_site(
 ) -> SiteStatistics:
     """The statistics of a site from the rows of its heads, the inverse of `_rows_of_site`."""
     numbers = [[_moments_of(head, name) for head in heads] for name in measures]
-    count, mean, squares = torch.tensor(numbers, dtype=torch.float64).unbind(dim=2)
+    table = torch.tensor(numbers, dtype=torch.float64).view(len(measures), len(heads), 3)
+    count, mean, squares = table.unbind(dim=2)
     first = heads[0]
     return SiteStatistics(
         first["kind"], first["examples"], first["rows"], Moments(count, mean, squares)

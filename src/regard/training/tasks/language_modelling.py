@@ -7,9 +7,10 @@ from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
+from regard.errors import InputError
 from regard.models.tokenizers import Tokenizer
 from regard.training.batches import Batches, Example
-from regard.training.corpora import texts
+from regard.training.corpora import ConcatenatedCorpus, texts
 from regard.training.loop import Metrics
 from regard.training.losses import IGNORED
 from regard.training.recipe import Recipe
@@ -35,7 +36,7 @@ class LanguageModelling:
     def learn_tokenizer(recipe: Recipe) -> Tokenizer:
         """A tokenizer learnt from the training texts; it starts no sequence with an end token."""
         vocabulary = recipe.vocabulary
-        corpus = texts(*recipe.data.train)
+        corpus = _training_texts(recipe)
         return vocabulary.learn(corpus, vocabulary.kind, vocabulary.size).without_eos()
 
     def batches(self) -> Batches:
@@ -43,7 +44,11 @@ class LanguageModelling:
         data, plan = self.recipe.data, self.recipe.plan
         longest = data.longest + 1  # a piece of n tokens predicts n - 1
         return Batches(
-            texts(*data.train), self.encode, plan.tokens, seed=self.recipe.seed, longest=longest
+            _training_texts(self.recipe),
+            self.encode,
+            plan.tokens,
+            seed=self.recipe.seed,
+            longest=longest,
         )
 
     def encode(self, lines: list[str]) -> list[Example]:
@@ -82,3 +87,14 @@ class LanguageModelling:
         longest = self.recipe.data.longest + 1
         batches = Batches(held_out, self.encode, self.recipe.plan.tokens, longest=longest)
         return list(one_epoch(batches, self.collate))
+
+
+def _training_texts(recipe: Recipe) -> ConcatenatedCorpus:
+    """The corpus of the training files; an InputError for a pair of parallel files."""
+    files = [name for name in recipe.data.train if isinstance(name, str)]
+    if len(files) < len(recipe.data.train):
+        raise InputError(
+            "a language model trains on files of texts; data.train names two parallel files, "
+            "which are for translation"
+        )
+    return texts(*files)

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from regard.documents import check_value
 from regard.models.tokenizers import Tokenizer, TokenizerPair
 from regard.training.batches import Batches, Example
 from regard.training.corpora import Pair, pairs
@@ -106,6 +107,7 @@ class Translation:
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take over the state of a checkpoint."""
+        check_value("the state of the task", "baseline", state["baseline"], float | None)
         self.baseline = Baseline(state["baseline"])
 
     def evaluate(self, model: nn.Module) -> Metrics:

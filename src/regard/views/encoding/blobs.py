@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from regard.errors import FileError
 from regard.views.encoding.factors import (
     MOST_FACTORS,
     Corrections,
@@ -67,9 +68,30 @@ def _encode_shorter(weights: Floats, factors: LogFactors | None) -> bytes:
     return by_levels if by_factors is None else min(by_levels, by_factors, key=len)
 
 
-def decode(blob: bytes) -> Floats:
-    """The weights that `encode` wrote, each of 0.1% and more within 3%."""
-    data = memoryview(zlib.decompress(blob, wbits=-15))
+def decode(blob: bytes, shape: tuple[int, int] | None = None) -> Floats:
+    """The weights that `encode` wrote, each of 0.1% and more within 3%.
+
+    With a `shape` a FileError is raised for a blob that is damaged or of another shape.
+    """
+    if shape is None:
+        return _decode(memoryview(zlib.decompress(blob, wbits=-15)))
+    rows, columns = shape
+    try:
+        # A few damaged bytes could make gigabytes: no code takes more than this.
+        most = 1024 + 64 * (rows + columns) + 8 * rows * columns
+        data = memoryview(zlib.decompressobj(wbits=-15).decompress(blob, most))
+        fits = HEADER.unpack_from(data)[3:5] == shape
+        with np.errstate(all="ignore"):
+            weights = _decode(data) if fits else None
+    except (zlib.error, struct.error, ValueError, IndexError, RuntimeError) as error:
+        raise FileError(f"a map of {rows} x {columns} weights is damaged ({error})") from error
+    if weights is None or not np.isfinite(weights).all() or weights.min(initial=0) < 0:
+        raise FileError(f"a map of {rows} x {columns} weights is damaged or of another shape")
+    return weights
+
+
+def _decode(data: memoryview) -> Floats:
+    """The weights of a blob that was inflated."""
     code, kind, rank, rows, columns, largest = HEADER.unpack_from(data)
     support, used = Support.read(kind, rows, columns, data[HEADER.size :])
     data = data[HEADER.size + used :]

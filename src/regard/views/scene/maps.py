@@ -140,15 +140,25 @@ class StoredMaps:
 
     def pooled(self, heads: range) -> tuple[Floats, Floats]:
         """The mean and the largest weight of each cell of some heads."""
-        mean = np.stack([decode(self._blobs[self._site["maps"][head]]) for head in heads])
+        shape = self._shape(self._site["cells"])
+        mean = np.stack([decode(self._blobs[self._site["maps"][head]], shape) for head in heads])
         stored = self._site["largest"]
         if stored is None:
             return mean, mean
-        largest = np.stack([decode(self._blobs[stored["maps"][head]]) for head in heads])
+        shape = self._shape(stored["cells"])
+        largest = np.stack([decode(self._blobs[stored["maps"][head]], shape) for head in heads])
         # Largest weights may be stored for larger cells than means: repeat them to the same size.
         for axis, (side, cell) in enumerate(zip(stored["cells"], self.cells, strict=True), 1):
             largest = largest.repeat(side // cell, axis).take(range(mean.shape[axis]), axis)
         return mean, largest
+
+    def _shape(self, cells: Sequence[int]) -> tuple[int, int]:
+        """The number of cells of these sides in the rows and in the columns of the map."""
+        rows, columns = (
+            sum(stop - start for start, stop in self._site[axis]["runs"])
+            for axis in ("rows", "columns")
+        )
+        return -(-rows // cells[0]), -(-columns // cells[1])
 
     def log_factors(self, heads: range) -> list[LogFactors] | None:
         """None: the factors are not stored."""
@@ -158,7 +168,9 @@ class StoredMaps:
         """The exact weights of a part of a head, which must be one that the scene holds."""
         for stored in self._site["windows"]:
             if read_window(stored) == window:
-                return decode(self._blobs[stored["blob"]])
+                rows, columns = window.rows, window.columns
+                shape = (rows[1] - rows[0], columns[1] - columns[0])
+                return decode(self._blobs[stored["blob"]], shape)
         raise InputError(
             f"this scene holds no {window}; it has {len(self._site['windows'])} others"
         )

@@ -11,12 +11,14 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
+from regard.documents import quote_value
 from regard.errors import FileError
 from regard.types import Axis, Gap
 from regard.views.encoding import SMALL_MAP, CellLevels, byte_levels, encode, encode_by_levels
 from regard.views.scene.build import axis_runs
 from regard.views.scene.findings import finding_from_json, finding_to_json
 from regard.views.scene.maps import Floats, StoredMaps, Window, read_window, thumbnails
+from regard.views.scene.records import check_scene
 from regard.views.scene.streams import TokenStream
 from regard.views.scene.values import Picture, Scene, SceneSite, SceneTrace
 
@@ -59,11 +61,14 @@ def pack_scene(scene: Scene) -> PackedScene:
 def unpack_scene(packed: PackedScene) -> Scene:
     """The scene that was packed; its maps are decoded when they are drawn."""
     header = packed.header
+    if not isinstance(header, dict):
+        raise FileError(f"expected the header of a scene, got {quote_value(header)}")
     if header.get("format") != FORMAT or header.get("version") != VERSION:
         raise FileError(
-            f"expected a {FORMAT} of version {VERSION}, got {header.get('format')!r} of version "
-            f"{header.get('version')!r}; save the view again"
+            f"expected a {FORMAT} of version {VERSION}, got {quote_value(header.get('format'))} of "
+            f"version {quote_value(header.get('version'))}; save the view again"
         )
+    check_scene(header, len(packed.blobs))
     alignments = header["alignments"] and {
         tuple(pair.split("|")): tuple(map(tuple, groups))
         for pair, groups in header["alignments"].items()

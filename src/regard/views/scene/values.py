@@ -70,6 +70,8 @@ class SceneTrace:
 
     def site(self, name: str | None) -> SceneSite:
         """The site of this name; without one, the first."""
+        if not self.sites:
+            raise InputError("this trace has no attention site to draw")
         if name is None:
             return self.sites[0]
         for site in self.sites:

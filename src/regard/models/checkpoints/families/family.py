@@ -18,7 +18,9 @@ from typing import Any
 
 from torch import Tensor
 
-from regard.errors import FileError, UnknownNameError
+from regard.configs import architecture_name
+from regard.documents import check_value, quote_value
+from regard.errors import FileError, InputError, UnknownNameError
 from regard.models.checkpoints.files import CheckpointTensors
 from regard.models.checkpoints.parameter_mapping import MappedTensor
 from regard.models.transformer.config import TransformerConfig
@@ -77,10 +79,23 @@ class CheckpointConfig:
     shapes: Mapping[str, tuple[int, ...]]
     head: str
 
-    def __getitem__(self, key: str) -> Any:
+    def __getitem__(self, key: str) -> int:
+        """The size under a key that config.json must have: a whole number of 0 and more."""
         if self.config.get(key) is None:
             raise FileError(f"{self.folder / 'config.json'} lacks {key!r}")
-        return self.config[key]
+        size: int = self.checked(key, int)
+        if size < 0:
+            raise FileError(f"{self.folder / 'config.json'} has a negative {key}, {size}")
+        return size
+
+    def checked(self, key: str, hint: Any, default: Any = None) -> Any:
+        """The value of a key, or a default; a FileError if it has not the type of the hint."""
+        value = self.get(key, default)
+        try:
+            check_value(str(self.folder / "config.json"), key, value, hint)
+        except InputError as error:
+            raise FileError(str(error)) from None
+        return value
 
     def get(self, key: str, default: Any) -> Any:
         """The value of a key, or a default if it is missing or null."""
@@ -89,9 +104,9 @@ class CheckpointConfig:
 
     def activation(self, key: str, default: str) -> str:
         """The activation as a TransformerConfig names it; an UnknownNameError for others."""
-        name = self.get(key, default)
+        name = self.checked(key, str, default)
         if name not in _ACTIVATIONS:
-            raise UnknownNameError(f"activation ({key} of config.json)", str(name), _ACTIVATIONS)
+            raise UnknownNameError(f"activation ({key} of config.json)", name, _ACTIVATIONS)
         return _ACTIVATIONS[name]
 
     def refuse(self, key: str, *expected: Any) -> None:
@@ -99,8 +114,8 @@ class CheckpointConfig:
         value = self.config.get(key)
         if value is not None and value not in expected:
             raise FileError(
-                f"{self.folder / 'config.json'} has {key} = {value!r}, which is not supported; "
-                f"expected {' or '.join(map(repr, expected))}"
+                f"{self.folder / 'config.json'} has {key} = {quote_value(value)}, which is not "
+                f"supported; expected {' or '.join(map(repr, expected))}"
             )
 
 
@@ -127,8 +142,7 @@ class Family:
         self, folder: Path, config: Mapping[str, Any], weights: CheckpointTensors
     ) -> TransformerConfig:
         """The TransformerConfig of this checkpoint."""
-        usual = next(iter(self.heads))
-        name = str((config.get("architectures") or [usual])[0])
+        name = architecture_name(config, next(iter(self.heads)))
         if name not in self.heads:
             raise UnknownNameError(f"architecture of {folder}", name, self.heads)
         shapes = {self._short(tensor): weights.shape(tensor) for tensor in weights}

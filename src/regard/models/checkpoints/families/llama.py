@@ -30,7 +30,7 @@ RULES = (
 def _settings(config: CheckpointConfig) -> dict[str, Any]:
     """The settings of a TransformerConfig for a Llama checkpoint."""
     width, heads = config["hidden_size"], config["num_attention_heads"]
-    config.refuse("head_dim", width // heads)
+    config.refuse("head_dim", width // max(1, heads))
     return PRESETS["llama"] | {
         "vocab": config["vocab_size"],
         "d_model": width,
@@ -53,14 +53,15 @@ def _settings(config: CheckpointConfig) -> dict[str, Any]:
 def _rotary_base(config: CheckpointConfig) -> float:
     """The base of the rotary angles; a FileError if positions are scaled (rope_scaling)."""
     # transformers 5 renamed rope_scaling to rope_parameters and moved rope_theta into it.
-    rope = config.get("rope_scaling", {}) | config.get("rope_parameters", {})
+    rope = config.checked("rope_scaling", dict, {}) | config.checked("rope_parameters", dict, {})
     kind = rope.get("rope_type", rope.get("type", "default"))
     if kind != "default":
         raise FileError(
             f"{config.folder / 'config.json'} stretches its rotary positions (rope_type "
             f"{kind!r}), which is not supported; expected 'default'"
         )
-    return float(rope.get("rope_theta", config.get("rope_theta", 10000.0)))
+    base: float = rope.get("rope_theta", config.get("rope_theta", 10000.0))
+    return base
 
 
 LLAMA = Family(

@@ -51,11 +51,11 @@ def _settings(config: CheckpointConfig) -> dict[str, Any]:
 
 def _square_side(config: CheckpointConfig, key: str, default: int) -> int:
     """The side of a square in pixels, which config.json gives as n or as [n, n]."""
-    value = config.get(key, default)
+    value: int | list[int] = config.checked(key, int | list[int], default)
     if isinstance(value, list):
-        config.refuse(key, [value[0]] * 2)
-        return int(value[0])
-    return int(value)
+        config.refuse(key, value[:1] * 2)
+        return value[0]
+    return value
 
 
 VIT = Family(
