@@ -8,12 +8,14 @@ import pytest
 SOURCE = Path(__file__).parents[2] / "src" / "regard"
 
 # What each package may import. `kernels.decode` allows that sub-package alone; an empty string
-# allows nothing. `configs`, `files` and `unicode` are single modules that every package may use.
-FOUNDATION = "configs errors files unicode"
+# allows nothing. `configs`, `files`, `terminal` and `unicode` are single modules that every package
+# may use.
+FOUNDATION = "configs errors files terminal unicode"
 ALLOWED = {
     "configs": "",
     "errors": "",
     "files": "errors",
+    "terminal": "unicode",
     "unicode": "",
     "text": FOUNDATION,
     "masks": FOUNDATION,
