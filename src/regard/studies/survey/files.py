@@ -5,7 +5,7 @@ import json
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -107,7 +107,7 @@ def _write_csv(survey: Survey, path: Path) -> None:
     """Write the rows of a survey as CSV; a number that no example has is an empty cell."""
     # before Python 3.13 the csv module does not quote a cell because of a carriage return
     returns = any("\r" in site for site in survey.sites)
-    quoting = csv.QUOTE_ALL if returns else csv.QUOTE_MINIMAL
+    quoting: Literal[0, 1] = csv.QUOTE_ALL if returns else csv.QUOTE_MINIMAL
     with path.open("w", encoding="utf-8", errors="surrogatepass", newline="") as file:
         table = csv.DictWriter(file, survey.columns, lineterminator="\n", quoting=quoting)
         table.writeheader()
