@@ -21,6 +21,9 @@ __all__ = [
 ]
 
 
+_LONGEST_NAME = 200  # characters of a name that are compared with those that are known
+
+
 class RegardError(Exception):
     """The base of every error that `regard` raises on purpose."""
 
@@ -47,7 +50,9 @@ class UnknownNameError(InputError, LookupError):
 
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
         known = list(known)
-        near = get_close_matches(name, known, n=1, cutoff=0.5)
+        # the comparison takes quadratic time, and names of files may be a megabyte long
+        short = [other for other in known if len(other) <= _LONGEST_NAME]
+        near = get_close_matches(name[:_LONGEST_NAME], short, n=1, cutoff=0.5)
         hint = f" did you mean {near[0]!r}?" if near else ""
         super().__init__(f"no {kind} {name!r};{hint} Known: {', '.join(known)}")
 

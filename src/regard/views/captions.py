@@ -105,7 +105,8 @@ def finding_text(finding: Finding, language: str | None) -> FindingText:
 def check_label(check: str, language: str | None) -> str:
     """What a check is called in a badge; a check without a name of its own is called by its key."""
     key = f"check.{check}"
-    return say(key, language) if key in sentences("findings")["en"] else check
+    known = key in sentences("findings")["en"]
+    return say(key, language) if known else cut_text(check, LONGEST_NAME)
 
 
 def finding_value(finding: Finding, language: str | None) -> str:

@@ -11,6 +11,7 @@ from regard.types.finding import SEVERITIES, Finding
 from regard.unicode import cut_text
 from regard.views.captions import (
     LONGEST_NAME,
+    LONGEST_SENTENCE,
     check_label,
     finding_text,
     finding_value,
@@ -67,7 +68,7 @@ def _draw_finding(
     if finding.remedy_code:
         named = _named_text(say("finding.call", state.language), "", state)
         yield from _indented_lines(named, style, width)
-        for code in finding.remedy_code.splitlines():
+        for code in cut_text(finding.remedy_code, LONGEST_SENTENCE).splitlines():
             yield from _code_lines(code, style, width)
 
 
