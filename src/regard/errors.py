@@ -22,6 +22,9 @@ __all__ = [
 ]
 
 
+_LONGEST_NAME = 200  # characters of a name that are compared with those that are known
+
+
 class RegardError(Exception):
     """The base of every error that `regard` raises on purpose."""
 
@@ -62,5 +65,7 @@ def nearest_name(name: str, known: Iterable[str], *, least: float = 0.6) -> str 
 
     `least` is a similarity from 0 (nothing in common) to 1 (the same).
     """
-    near = get_close_matches(name, list(known), n=1, cutoff=least)
+    # the comparison takes quadratic time, and names of files may be a megabyte long
+    short = [other for other in known if len(other) <= _LONGEST_NAME]
+    near = get_close_matches(name[:_LONGEST_NAME], short, n=1, cutoff=least)
     return near[0] if near else None

@@ -8,14 +8,15 @@ import pytest
 SOURCE = Path(__file__).parents[2] / "src" / "regard"
 
 # What each package may import. `kernels.decode` allows that sub-package alone; an empty string
-# allows nothing. `configs`, `documents`, `files` and `unicode` are single modules that every
-# package may use.
-FOUNDATION = "configs documents errors files unicode"
+# allows nothing. `configs`, `documents`, `files`, `terminal` and `unicode` are single modules that
+# every package may use.
+FOUNDATION = "configs documents errors files terminal unicode"
 ALLOWED = {
     "configs": "",
     "documents": "errors",
     "errors": "",
     "files": "errors",
+    "terminal": "unicode",
     "unicode": "",
     "text": FOUNDATION,
     "masks": FOUNDATION,

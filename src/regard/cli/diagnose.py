@@ -12,8 +12,9 @@ import click
 from regard.cli import options
 from regard.cli.inputs import capture_inputs, is_file, read_texts
 from regard.cli.lazy import command
-from regard.cli.output import to_json_text
+from regard.cli.output import print_json
 from regard.errors import FileError, InputError, RegardError
+from regard.terminal import make_console, print_line
 from regard.text import say
 
 if TYPE_CHECKING:
@@ -217,15 +218,13 @@ def _print_diagnosis(
     subject: Subject, findings: "Sequence[Finding]", ran: Sequence[str], options: DiagnoseOptions
 ) -> None:
     """Print the findings as text or JSON, or write their page and print its name."""
-    from rich.console import Console
-
     page = None if options.out is None else _write_page(subject, findings, options)
     if options.as_json:
-        click.echo(to_json_text(_record(subject, findings, ran, page)))
+        print_json(_record(subject, findings, ran, page))
     elif page is not None:
-        click.echo(str(page))
+        print_line(str(page))
     elif options.short:
-        _print_short(findings, Console(), options.lang)
+        _print_short(findings, make_console(), options.lang)
     else:
         _print_findings(subject, findings, ran, options)
 
@@ -234,21 +233,19 @@ def _print_findings(
     subject: Subject, findings: "Sequence[Finding]", ran: Sequence[str], options: DiagnoseOptions
 ) -> None:
     """Print what was read, the findings, and what was left out or not run."""
-    from rich.console import Console
-
     from regard.views import report
 
-    console, language = Console(), options.lang
+    console, language = make_console(), options.lang
     shown = list(findings) if options.everything else _first_of_each_check(findings)
     summary = say("diagnose.summary", language, **_counts(subject))
-    console.print(summary, markup=False, highlight=False)
+    console.print(summary)
     console.print(report(subject.traces, shown, language=language))
     for line in _closing_lines(findings, shown, ran, language):
-        console.print(line, markup=False, highlight=False)
+        console.print(line)
     native = subject.loaded is not None and subject.loaded.native
     if native and any(finding.remedy_code for finding in shown):
         line = say("diagnose.python", language, name=subject.name)
-        console.print(line, markup=False, highlight=False)
+        console.print(line)
 
 
 def _print_short(findings: "Sequence[Finding]", console: "Console", language: str) -> None:
@@ -264,9 +261,9 @@ def _print_short(findings: "Sequence[Finding]", console: "Console", language: st
         # rich wraps Chinese text at its few spaces only; wrap_text knows where it may be broken
         line = say("finding.named", language, name=severity, text=text)
         for part in wrap_text(line, console.width, cell_len):
-            console.print(part, markup=False, highlight=False, no_wrap=True)
+            console.print(part, no_wrap=True)
     if not findings:
-        console.print(say("report.none", language), markup=False, highlight=False)
+        console.print(say("report.none", language))
 
 
 def _write_page(subject: Subject, findings: "Sequence[Finding]", options: DiagnoseOptions) -> Path:

@@ -9,7 +9,8 @@ import click
 from regard.cli import options
 from regard.cli.inputs import errors_name_options, read_text
 from regard.cli.lazy import command
-from regard.cli.output import to_json_text
+from regard.cli.output import print_json
+from regard.terminal import make_console
 
 _EXAMPLES = """\b
 Examples:
@@ -76,8 +77,6 @@ def explain(**arguments: Any) -> None:
 
 def _explain(options: ExplainOptions) -> None:
     """Compute the steps of attention on the text, and print them as tables or JSON."""
-    from rich.console import Console
-
     from regard.cli.printing.explanation import print_explanation
     from regard.models.text_explanation import DEFAULT_DIM, explain_text
 
@@ -95,7 +94,7 @@ def _explain(options: ExplainOptions) -> None:
             seed=options.seed or 0,
         )
     if options.as_json:
-        click.echo(to_json_text(explanation.to_json(), indent=2))
+        print_json(explanation.to_json(), indent=2)
     else:
         one_word = options.query is not None
-        print_explanation(explanation, options.lang, Console(highlight=False), one_word=one_word)
+        print_explanation(explanation, options.lang, make_console(), one_word=one_word)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,6 +19,7 @@ from regard.cli.generation import (
 from regard.cli.inputs import default_model, read_texts
 from regard.cli.lazy import command
 from regard.cli.output import to_json_text, write_lines
+from regard.terminal import print_pieces
 
 if TYPE_CHECKING:
     from regard.cli.progress import LineCount
@@ -88,10 +90,7 @@ def _print_while_generating(model: Any, prompt: str, settings: dict[str, Any]) -
 
     pieces = stream(model, [model.tokenizer.encode(prompt)], **settings)
     # the prompt goes out with the first piece, so that an error at the start prints nothing
-    click.echo(prompt + next(pieces, ""), nl=False)
-    for piece in pieces:
-        click.echo(piece, nl=False)
-    click.echo()
+    print_pieces(chain([prompt + next(pieces, "")], pieces))
 
 
 def _generate_each(

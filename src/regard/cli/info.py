@@ -6,19 +6,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from regard.cli import options
 from regard.cli.lazy import command
-from regard.cli.output import to_json_text
+from regard.cli.output import print_json
 from regard.errors import FileError
+from regard.terminal import make_console
 from regard.text import say
-from regard.unicode import replace_controls
+from regard.unicode import cut_text, replace_controls
 
 if TYPE_CHECKING:
     from regard.types import Tokens, Trace
 
 _SHOWN_TOKENS = 12  # tokens of a stream that are printed
+_LONGEST_TOKEN = 80  # characters of a token that are printed
 _EXAMPLES = """\b
 Examples:
   regard info love.trace
@@ -79,22 +79,18 @@ def _model_folder(name: str, path: Path) -> Path | None:
 
 def _print_model(folder: Path, name: str | None, options: InfoOptions) -> None:
     """Print the description of the model in a folder."""
-    from rich.console import Console
-
     from regard.cli.printing.models import model_facts
     from regard.loading import describe_model
 
     model = describe_model(folder, name)
     if options.as_json:
-        click.echo(to_json_text(model.to_json(), indent=2))
+        print_json(model.to_json(), indent=2)
     else:
-        Console(highlight=False).print(model_facts(model, options.lang))
+        make_console().print(model_facts(model, options.lang))
 
 
 def _print_trace(path: Path, options: InfoOptions) -> None:
     """Print the size, the streams, the maps and the gaps of a saved trace."""
-    from rich.console import Console
-
     from regard.cli.printing.models import format_bytes, two_columns
     from regard.storage import load_trace
     from regard.types.record import trace_record
@@ -102,10 +98,10 @@ def _print_trace(path: Path, options: InfoOptions) -> None:
     trace, size = load_trace(path), path.stat().st_size
     if options.as_json:
         record = trace_record(trace) | {"shown": None, "file": str(path), "bytes": size}
-        click.echo(to_json_text(record, indent=2))
+        print_json(record, indent=2)
         return
     title = say("info.trace", options.lang), f"{path}, {format_bytes(size)}"
-    Console(highlight=False).print(two_columns([title, *_trace_lines(trace, options.lang)]))
+    make_console().print(two_columns([title, *_trace_lines(trace, options.lang)]))
 
 
 def _trace_lines(trace: "Trace", language: str) -> Iterator[tuple[str, str]]:
@@ -139,5 +135,7 @@ def _trace_lines(trace: "Trace", language: str) -> Iterator[tuple[str, str]]:
 
 def _first_tokens(tokens: "Tokens") -> str:
     """The first tokens of a stream, with … if there are more."""
-    shown = " ".join(replace_controls(text) for text in tokens.texts[:_SHOWN_TOKENS])
+    shown = " ".join(
+        replace_controls(cut_text(text, _LONGEST_TOKEN)) for text in tokens.texts[:_SHOWN_TOKENS]
+    )
     return shown if len(tokens) <= _SHOWN_TOKENS else f"{shown} …"

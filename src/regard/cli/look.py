@@ -18,8 +18,9 @@ from regard.cli.inputs import (
     read_text,
 )
 from regard.cli.lazy import command
-from regard.cli.output import to_json_text
+from regard.cli.output import print_json
 from regard.errors import FileError, InputError, RegardError
+from regard.terminal import make_console, print_line
 from regard.text import say
 from regard.views.kinds import command_line_kinds
 
@@ -148,9 +149,9 @@ def _look(options: LookOptions) -> None:
     if out is not None:
         _write(captured.trace, view, out)
     if options.as_json:
-        click.echo(to_json_text(_record(captured, None if out else view, out)))
+        print_json(_record(captured, None if out else view, out))
     elif out is not None:
-        click.echo(str(out))
+        print_line(str(out))
     else:
         _print_view(captured, view)
     if options.opens and out is not None:
@@ -351,18 +352,16 @@ def _record(captured: Capture, view: "View | None", out: Path | None) -> dict[st
 
 def _print_view(captured: Capture, view: "View") -> None:
     """Print the source and its translation, if there is one, and the view."""
-    from rich.console import Console
-
-    console, answer = Console(), written_text(captured.trace)
+    console, answer = make_console(), written_text(captured.trace)
     if answer and captured.text is not None:
-        console.print(f"{captured.text} → {answer}", markup=False, highlight=False)
+        console.print(f"{captured.text} → {answer}")
     console.print(view)
 
 
 def _open_page(page: Path, options: LookOptions) -> None:
     """Open the page in a browser, or say where it is if there is no browser."""
     if not webbrowser.open(page.resolve().as_uri()) and not options.quiet:
-        click.echo(say("look.no-browser", options.lang, path=page), err=True)
+        print_line(say("look.no-browser", options.lang, path=page), err=True)
 
 
 def written_text(trace: "Trace") -> str:

@@ -7,7 +7,8 @@ import click
 
 from regard.cli import options
 from regard.cli.lazy import command
-from regard.cli.output import to_json_text
+from regard.cli.output import print_json
+from regard.terminal import make_console
 
 _EXAMPLES = """\b
 Examples:
@@ -40,18 +41,16 @@ def mechanisms(**arguments: Any) -> None:
 
 def _print_mechanisms(options: MechanismsOptions) -> None:
     """Print all entries of the catalog, or one, as text or JSON."""
-    from rich.console import Console
-
     from regard.attention import catalog
     from regard.cli.printing.catalog import describe_entry, entry_record, list_entries
 
     if options.as_json:
         if options.name is None:
-            click.echo(to_json_text([entry_record(entry) for entry in catalog.values()], indent=2))
+            print_json([entry_record(entry) for entry in catalog.values()], indent=2)
         else:
-            click.echo(to_json_text(entry_record(catalog[options.name]), indent=2))
+            print_json(entry_record(catalog[options.name]), indent=2)
         return
-    console = Console(highlight=False)
+    console = make_console()
     if options.name is None:
         parts = list_entries(list(catalog.values()), options.lang, console.width)
     else:

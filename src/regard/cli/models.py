@@ -8,7 +8,8 @@ import click
 
 from regard.cli import options
 from regard.cli.lazy import command
-from regard.cli.output import to_json_text
+from regard.cli.output import print_json
+from regard.terminal import make_console
 
 _EXAMPLES = """\b
 Examples:
@@ -43,8 +44,6 @@ def models(**arguments: Any) -> None:
 
 def _print_models(options: ModelsOptions) -> None:
     """Print the models of the folder or of this machine, as tables or JSON."""
-    from rich.console import Console
-
     from regard.cli.printing.models import list_models
     from regard.loading import describe_model, describe_models_here, find_models
 
@@ -54,8 +53,8 @@ def _print_models(options: ModelsOptions) -> None:
         groups = describe_models_here()
     if options.as_json:
         records = {name: [model.to_json() for model in group] for name, group in groups.items()}
-        click.echo(to_json_text(records.get("", records), indent=2))
+        print_json(records.get("", records), indent=2)
         return
-    console = Console(highlight=False)
+    console = make_console()
     for part in list_models(groups, options.lang):
         console.print(part)

@@ -10,9 +10,9 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, TextIO
 
-import click
-
 from regard.files import atomic_file
+from regard.terminal import print_line, print_text
+from regard.unicode import escape_controls
 
 
 def prepare_streams() -> None:
@@ -55,17 +55,22 @@ def prepare_warnings() -> None:
 def _print_note(message: Warning | str, *_: Any, **__: Any) -> None:
     """Print a warning of regard to stderr as one line; those of other packages are hidden."""
     if str(message).startswith("regard"):
-        click.echo(f"regard: note: {message}", err=True)
+        print_line(f"regard: note: {message}", err=True)
 
 
 def to_json_text(value: Any, indent: int | None = None) -> str:
-    """The value as JSON; characters that stdout cannot print are escaped."""
-    text = json.dumps(value, ensure_ascii=False, indent=indent)
+    """The value as JSON; control characters and those that stdout cannot print are escaped."""
+    text = escape_controls(json.dumps(value, ensure_ascii=False, indent=indent))
     try:
         text.encode(getattr(sys.stdout, "encoding", None) or "utf-8")
     except UnicodeEncodeError:
         return json.dumps(value, indent=indent)
     return text
+
+
+def print_json(value: Any, indent: int | None = None) -> None:
+    """Print the value as JSON."""
+    print_text(to_json_text(value, indent))
 
 
 @contextmanager
@@ -85,6 +90,9 @@ def write_lines(lines: Iterable[str], out: Path | None) -> None:
     """Print lines, or write them to a file and print its name."""
     with open_output(out) as file:
         for line in lines:
-            click.echo(line, file=file)
+            if file is None:
+                print_text(line)
+            else:
+                file.write(f"{line}\n")
     if out is not None:
-        click.echo(str(out))
+        print_line(str(out))

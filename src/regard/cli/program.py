@@ -11,9 +11,12 @@ from regard._version import __version__
 from regard.cli.lazy import LazyCommand, LazyGroup
 from regard.cli.output import decode_arguments, prepare_streams, prepare_warnings
 from regard.errors import RegardError
+from regard.terminal import print_line, print_text
+from regard.unicode import cut_text
 
 _ERROR = 2
 _INTERRUPTED = 130
+_LONGEST_ERROR = 4000  # characters of an error that are printed; a name in it may be longer
 _SHELLS = ("bash", "zsh", "fish")
 
 COMMANDS = {
@@ -87,7 +90,7 @@ def _print_completion_script(context: click.Context, _: click.Parameter, shell: 
         return
     kind = get_completion_class(shell)
     assert kind is not None
-    click.echo(kind(context.command, {}, "regard", "_REGARD_COMPLETE").source())
+    print_text(kind(context.command, {}, "regard", "_REGARD_COMPLETE").source())
     context.exit()
 
 
@@ -116,7 +119,7 @@ def main(context: click.Context) -> None:
     Colours appear in terminals only; the variable NO_COLOR turns them off.
     """
     if context.invoked_subcommand is None:
-        click.echo(context.get_help())
+        print_text(context.get_help())
 
 
 def _describe_os_error(error: OSError) -> str:
@@ -135,8 +138,8 @@ def _is_out_of_memory(error: Exception) -> bool:
 
 def _print_error(message: str, hint: str = "") -> None:
     """Print an error to stderr as one line, with a hint after it if there is one."""
-    line = " ".join(message.split())
-    click.echo(f"regard: {line.removesuffix('.')}. {hint}" if hint else f"regard: {line}", err=True)
+    line = cut_text(" ".join(message.split()), _LONGEST_ERROR)
+    print_line(f"regard: {line.removesuffix('.')}. {hint}" if hint else f"regard: {line}", err=True)
 
 
 def _help_hint(error: click.ClickException) -> str:

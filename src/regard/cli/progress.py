@@ -9,10 +9,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import monotonic
 
-import click
-from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+from regard.terminal import clear_line, make_console, overwrite_line, print_line
 from regard.text import say
 
 __all__ = ["LineCount", "ProgressBar", "StatusLine", "progress_bar"]
@@ -20,15 +19,13 @@ __all__ = ["LineCount", "ProgressBar", "StatusLine", "progress_bar"]
 SECONDS_BEFORE_PROGRESS = 2.0
 SECONDS_BETWEEN_LINES = 0.5
 
-_CLEAR_TO_END = "\x1b[K"  # of the terminal's line
-
 
 class ProgressBar:
     """A bar with the number of steps that are done, of how many, and the time that is left."""
 
     def __init__(self, total: int, *, quiet: bool) -> None:
         columns = (TextColumn("{task.completed:,.0f}/{task.total:,.0f}"), BarColumn())
-        console = Console(stderr=True, quiet=quiet)
+        console = make_console(stderr=True, quiet=quiet)
         self.progress = Progress(*columns, TimeRemainingColumn(), console=console, transient=True)
         self.task, self.start = self.progress.add_task("", total=total), monotonic()
 
@@ -69,12 +66,12 @@ class StatusLine:
         if self.quiet or early or not sys.stderr.isatty():
             return
         self._shown = True
-        click.echo(f"\r{text}{_CLEAR_TO_END}", err=True, nl=False)
+        overwrite_line(text)
 
     def clear(self) -> None:
         """Remove the line."""
         if self._shown:
-            click.echo(f"\r{_CLEAR_TO_END}", err=True, nl=False)
+            clear_line()
 
 
 @dataclass
@@ -95,10 +92,12 @@ class LineCount:
             return
         self._last, left = spent, spent / done * (self.count - done)
         line = say("progress.lines", self.language, done=done, count=self.count, left=f"{left:.0f}")
-        terminal = sys.stderr.isatty()
-        click.echo(f"\r{line}{_CLEAR_TO_END}" if terminal else line, err=True, nl=not terminal)
+        if sys.stderr.isatty():
+            overwrite_line(line)
+        else:
+            print_line(line, err=True)
 
     def clear(self) -> None:
         """Remove the last report where the terminal can, so that results follow each other."""
         if self._last and sys.stderr.isatty():
-            click.echo(f"\r{_CLEAR_TO_END}", err=True, nl=False)
+            clear_line()

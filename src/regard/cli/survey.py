@@ -8,8 +8,9 @@ import click
 
 from regard.cli import options
 from regard.cli.lazy import command
-from regard.cli.output import to_json_text
+from regard.cli.output import print_json
 from regard.errors import InputError
+from regard.terminal import make_console, print_line
 from regard.text import say
 
 if TYPE_CHECKING:
@@ -163,7 +164,7 @@ def _run_survey(options: SurveyOptions, world: "World") -> "Survey":
             )
         except KeyboardInterrupt:
             if state is not None and world.is_first:
-                click.echo(say("survey.interrupted", options.lang, done=done_texts), err=True)
+                print_line(say("survey.interrupted", options.lang, done=done_texts), err=True)
             raise
 
 
@@ -180,8 +181,6 @@ def _write(result: "Survey", out: Path, options: SurveyOptions) -> None:
 
 def _print_survey(result: "Survey", options: SurveyOptions) -> None:
     """Print the table, or only where it was written."""
-    from rich.console import Console
-
     from regard.views.survey_table import survey_grid
 
     if options.as_json:
@@ -193,11 +192,11 @@ def _print_survey(result: "Survey", options: SurveyOptions) -> None:
             "heads": result.rows,
             "out": [str(out) for out in options.outs],
         }
-        click.echo(to_json_text(record))
+        print_json(record)
     elif options.outs:
         paths = ", ".join(map(str, options.outs))
         heads = len(result.rows)
         values = {"examples": result.examples, "heads": heads, "path": paths}
-        click.echo(say("survey.written", options.lang, **values))
+        print_line(say("survey.written", options.lang, **values))
     else:
-        Console(highlight=False).print(survey_grid(result, options.lang))
+        make_console().print(survey_grid(result, options.lang))

@@ -11,6 +11,7 @@ from regard.cli.lazy import command
 from regard.cli.output import to_json_text
 from regard.documents import parse_json
 from regard.errors import InputError
+from regard.terminal import make_console, print_text
 from regard.text import say
 
 if TYPE_CHECKING:
@@ -63,8 +64,6 @@ def train(**arguments: Any) -> None:
 
 def _train(options: TrainOptions) -> None:
     """Train the model of the recipe with its logs and progress bar, and print how it ended."""
-    from rich.console import Console
-
     from regard.cli.printing.training import TrainingBar
     from regard.loading import find_device
     from regard.training import logs
@@ -80,9 +79,9 @@ def _train(options: TrainOptions) -> None:
     if options.tensorboard:
         callbacks.append(logs.TensorBoard(recipe.folder / "tensorboard"))
     if not options.quiet:
-        callbacks.append(TrainingBar(Console(stderr=True, highlight=False)))
+        callbacks.append(TrainingBar(make_console(stderr=True)))
     ended = train(recipe, callbacks=callbacks, device=device)
-    click.echo(_format_end(ended, options))
+    print_text(_format_end(ended, options))
 
 
 def _parse_change(text: str) -> tuple[str, Any]:

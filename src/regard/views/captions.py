@@ -11,9 +11,12 @@ from typing import Any
 
 from regard.text import say, sentences
 from regard.types.finding import Finding, FindingText
+from regard.unicode import cut_text
 from regard.views.scene import SceneSite
 from regard.views.state import ViewState
 
+LONGEST_NAME = 200  # characters of a site's name that are shown
+LONGEST_SENTENCE = 4000  # characters of a sentence of a finding that are shown
 # Between two sentences: Chinese ones end in a full-width stop and need no space.
 SENTENCE_GAP = {"en": " ", "zh": ""}
 Sentence = tuple[str, dict[str, Any]]  # a key of regard.text, and the values to fill in
@@ -49,18 +52,19 @@ def percent(weight: float) -> str:
 
 def site_sentence(site: SceneSite, head: int | None) -> Sentence:
     """Which site and head a picture is of; a head is called by its number in the model."""
+    name = cut_text(site.name, LONGEST_NAME)
     if site.kind == "aggregate" or (head is None and site.heads == 1):
-        return "caption.aggregate", {"site": site.name}
+        return "caption.aggregate", {"site": name}
     if head is None:
-        return "caption.mean", {"site": site.name, "heads": site.heads}
+        return "caption.mean", {"site": name, "heads": site.heads}
     number = head if site.numbers is None else site.numbers[head]
-    return "caption.head", {"site": site.name, "head": number}
+    return "caption.head", {"site": name, "head": number}
 
 
 def site_title(site: SceneSite, language: str | None) -> str:
     """A short name of a site, its kind and layer ("cross 1"); an aggregate has its own name."""
     if site.layer is None:
-        return site.name
+        return cut_text(site.name, LONGEST_NAME)
     return f"{say(f'kind.{site.kind}', language)} {site.layer}"
 
 
@@ -93,13 +97,16 @@ def scale_sentence(state: ViewState, largest: float) -> Sentence:
 
 def finding_text(finding: Finding, language: str | None) -> FindingText:
     """The sentences of a finding in a language, or in the first language that it has."""
-    return finding.texts.get(language or "en") or next(iter(finding.texts.values()))
+    text = finding.texts.get(language or "en") or next(iter(finding.texts.values()))
+    parts = (text.sentence, text.meaning, text.remedy)
+    return FindingText(*(cut_text(part, LONGEST_SENTENCE) for part in parts))
 
 
 def check_label(check: str, language: str | None) -> str:
     """What a check is called in a badge; a check without a name of its own is called by its key."""
     key = f"check.{check}"
-    return say(key, language) if key in sentences("findings")["en"] else check
+    known = key in sentences("findings")["en"]
+    return say(key, language) if known else cut_text(check, LONGEST_NAME)
 
 
 def finding_value(finding: Finding, language: str | None) -> str:

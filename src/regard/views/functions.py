@@ -13,8 +13,10 @@ from torch import Tensor
 
 from regard.errors import InputError
 from regard.types import Trace
+from regard.unicode import cut_text
 from regard.views.outputs import View
 from regard.views.scene import Scene, build_scene
+from regard.views.scene.streams import LONGEST_TOKEN
 from regard.views.state import MapReference, ViewState
 
 
@@ -187,6 +189,7 @@ def row_of_token(scene: Scene, site_name: str, text: str) -> int:
     """The first row of a site whose token has this text, produced tokens before those read."""
     trace = scene.traces[0]
     site = trace.site(site_name)
+    text = cut_text(text, LONGEST_TOKEN)  # as the texts of the scene are
     for axis in (site.produced, site.rows):
         if axis is None:
             continue

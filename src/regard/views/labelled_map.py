@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from regard.errors import InputError
 from regard.types import Axis
+from regard.unicode import cut_text
 from regard.views.captions import row_naming
 from regard.views.scene import Scene, SceneSite, SceneTrace, TokenStream
 from regard.views.state import ViewState
@@ -20,6 +21,7 @@ from regard.views.state import ViewState
 Floats = NDArray[np.float32]
 
 LEAST_SUM = 1e-9  # a row whose visible weights sum to less is not renormalised
+LONGEST_LABEL = 120  # characters of a label; a word or sentence may have many more
 FAINTEST = 1e-5  # the weight at which logarithmic colours begin
 
 
@@ -113,7 +115,8 @@ def cell_labels(stream: TokenStream, axis: Axis, side: int) -> tuple[Label, ...]
     labels = []
     for start in range(0, len(axis), side):
         stop = min(start + side, len(axis))
-        labels.append(Label(stream.texts[axis.positions[start]], start, stop))
+        text = cut_text(stream.texts[axis.positions[start]], LONGEST_LABEL)
+        labels.append(Label(text, start, stop))
     return tuple(labels)
 
 
@@ -173,6 +176,7 @@ def _unit_labels(
         if run and (number != units[run[-1]] or index in hidden):
             positions = [axis.positions[member] for member in run]
             text = stream.unit_text(unit, min(positions), max(positions) + 1)
+            text = cut_text(text, LONGEST_LABEL)
             labels.append(Label(text, run[0], run[-1] + 1, positions[0] in special))
             run = []
         if number >= 0 and index not in hidden:

@@ -1,5 +1,7 @@
 """A view in a notebook: the page's front end as a widget whose state Python can read and set."""
 
+import json
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -21,13 +23,14 @@ except ImportError as error:
         "pip install 'regard[notebook]'"
     ) from error
 
+_SURROGATE = re.compile("[\ud800-\udfff]")
 MOST_WEIGHTS = 1 << 20  # of one window
 MODULE_EXPORT = "\nexport default { render: regard.render };\n"
 
 
 def _state_to_json(state: ViewState, widget: Any) -> dict[str, Any]:
     """The state as the front end receives it; traitlets passes the widget too."""
-    return state.to_json()
+    return _encodable(state.to_json())
 
 
 def _state_from_json(state: Any, widget: Any) -> ViewState:
@@ -58,7 +61,7 @@ class Widget(anywidget.AnyWidget):  # type: ignore[misc, unused-ignore]
         packed = pack_scene(scene)
         super().__init__(
             _esm=built_front() + MODULE_EXPORT,
-            header={"scene": packed.header, "words": page_sentences()},
+            header={"scene": _encodable(packed.header), "words": page_sentences()},
             blobs=b"".join(packed.blobs),
             state=state,
         )
@@ -88,6 +91,17 @@ class Widget(anywidget.AnyWidget):  # type: ignore[misc, unused-ignore]
             self.send(answer, [encode_window(self.scene, content)])
         except (RegardError, KeyError, TypeError, ValueError) as error:
             self.send(answer | {"error": str(error)})
+
+
+def _encodable(record: dict[str, Any]) -> dict[str, Any]:
+    """The record with U+FFFD for halves of surrogate pairs, which no message can hold."""
+    text = json.dumps(record, ensure_ascii=False)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        replaced: dict[str, Any] = json.loads(_SURROGATE.sub("\ufffd", text))
+        return replaced
+    return record
 
 
 def encode_window(scene: Scene, request: Mapping[str, Any]) -> bytes:

@@ -118,9 +118,9 @@ class View:
         yield _output_module("terminal").render(self.scene, self.state)
 
     def __str__(self) -> str:
-        from rich.console import Console
+        from regard.terminal import make_console
 
-        console = Console()
+        console = make_console()
         with console.capture() as drawn:
             console.print(self)
         return drawn.get().rstrip("\n")

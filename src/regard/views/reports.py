@@ -8,10 +8,12 @@ from typing import Any, Unpack
 from regard.errors import InputError, UnknownNameError
 from regard.types import Trace
 from regard.types.finding import SEVERITIES, Finding, FindingView
+from regard.unicode import cut_text
 from regard.views.functions import STATE_OPTIONS, ViewOptions, check_options
 from regard.views.kinds import finding_kinds
 from regard.views.outputs import View
 from regard.views.scene import Scene, SceneTrace, build_scene
+from regard.views.scene.build import LONGEST_TITLE
 from regard.views.state import ViewState
 
 MOST_TRACES = 6  # that a report holds
@@ -151,7 +153,7 @@ def _report_scene(
         sites = tuple(replace(site, maps=site.maps.mend()) for site in scene_trace.sites)
         scenes.append(replace(scene, traces=(replace(scene_trace, name=name, sites=sites),)))
     more = next((scene.more for scene in scenes if scene.more), None)
-    title = options.get("title", "")
+    title = cut_text(options.get("title", ""), LONGEST_TITLE)
     return Scene(tuple(scene.traces[0] for scene in scenes), title, None, more, findings)
 
 

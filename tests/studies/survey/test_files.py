@@ -1,5 +1,6 @@
 import json
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -47,6 +48,41 @@ def test_a_csv_is_a_line_for_each_head(tmp_path):
     lines = save_survey(survey(), tmp_path / "heads.csv").read_text().splitlines()
     assert lines[0].startswith("site,kind,head,examples,rows,entropy,entropy_sd,evenness")
     assert (len(lines), lines[1].split(",")[:5]) == (11, ["h.0", "encoder", "0", "7", "21"])
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".json"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "=1+2",
+        "'=1",
+        "''@x",
+        "-3",
+        "\tx",
+        "\r",
+        "a\rb",
+        'a"b,c\nd',
+        "\0",
+        "\ud800",
+        "\u2028",
+        "x" * 200_000,
+    ],
+)
+def test_a_hostile_site_name_comes_back_from_disk(tmp_path, suffix, name):
+    whole = replace(survey(), sites={name: next(iter(survey().sites.values()))})
+    assert [*load_survey(save_survey(whole, tmp_path / f"heads{suffix}")).sites] == [name]
+
+
+def test_a_spreadsheet_finds_no_formula_and_numbers_stay_numbers(tmp_path):
+    whole = replace(survey(), sites={"=cmd()": next(iter(survey().sites.values()))})
+    lines = save_survey(whole, tmp_path / "heads.csv").read_text().splitlines()
+    assert lines[1].split(",")[:5] == ["'=cmd()", "encoder", "0", "7", "21"]
+
+
+def test_parquet_refuses_what_it_cannot_store(tmp_path):
+    whole = replace(survey(), sites={"\ud800": next(iter(survey().sites.values()))})
+    with pytest.raises(InputError, match=r"half of a surrogate pair, .*; write .json"):
+        save_survey(whole, tmp_path / "heads.parquet")
 
 
 def test_other_formats_are_refused(tmp_path):

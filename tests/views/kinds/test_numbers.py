@@ -307,3 +307,18 @@ def test_badges_of_checks_are_called_by_their_names():
     trace = Trace.from_weights(torch.eye(3), ["a", "b", "c"])
     badged = heads(trace, badges={("weights", 0): ["role-previous", "mine"]}, language="zh")
     assert badged.numbers.rows[0][0].badges == ("前词元", "mine")
+
+
+def test_labels_and_captions_hold_the_beginning_of_what_is_too_long():
+    axis = Axis("tokens", (0, 1))
+    maps = (AttentionMap("s" * 1_000_000, "encoder", axis, axis, DenseWeights(torch.eye(2)[None])),)
+    scene = build_scene(Trace({"tokens": Tokens(("x" * 1_000_000, "y"))}, maps))
+    shown = heatmap_numbers(scene, ViewState())
+    assert texts(shown.rows) == ["x" * 119 + "…", "y"]
+    assert len(shown.caption) < 500
+
+
+def test_highlighted_units_are_cut_alike_if_the_whole_text_is_too_long():
+    scene = a_scene(torch.eye(50)[None], tokens=tuple(f"{n:03}" * 400 for n in range(50)))
+    words = highlight_numbers(scene, ViewState()).words
+    assert {len(word.text) for word in words} == {240}

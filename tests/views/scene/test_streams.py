@@ -2,6 +2,7 @@ import pytest
 
 from regard.types import Tokens
 from regard.views.scene import TokenStream
+from regard.views.scene.streams import LONGEST_TOKEN
 
 
 def stream_of(*texts, words):
@@ -90,3 +91,16 @@ def test_no_spaces_part_chinese_tokens_whose_spacing_nobody_told():
 def test_a_piece_is_called_without_the_mark_of_a_space():
     stream = TokenStream.of(Tokens(("▁un", "freund", "▁"), words=(0, 0, 1)))
     assert stream.texts == ("un", "freund", "▁")
+
+
+def test_a_token_of_a_megabyte_is_cut_once_for_all_pictures():
+    stream = TokenStream.of(Tokens(("x" * 1_000_000, "y.", "z")))
+    assert len(stream.texts[0]) == len(stream.plain[0]) == LONGEST_TOKEN
+    assert stream.texts[0].endswith("x…")
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\\n", "。"])
+def test_the_ellipsis_of_a_cut_token_ends_no_sentence(end):
+    # quadratic matching would take minutes here
+    stream = TokenStream.of(Tokens(("." + "x" * 1_000_000 + end, "z")))
+    assert stream.sentences == ((0, 1) if end else (0,))

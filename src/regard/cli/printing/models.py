@@ -9,10 +9,12 @@ from rich.text import Text
 
 from regard.loading import ModelDescription
 from regard.text import say
+from regard.unicode import cut_text, replace_controls
 
 __all__ = ["format_bytes", "list_models", "model_facts", "two_columns"]
 
 _COLUMNS = ("name", "task", "parameters", "size", "loads", "score")
+_LONGEST_FACT = 2000  # characters of a name, path or reason that are printed
 _UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
 
@@ -61,7 +63,7 @@ def two_columns(rows: Iterable[tuple[str, str]]) -> Table:
     """Labels and values without headings; a value that does not fit is folded."""
     table = Table.grid(padding=(0, 2, 0, 0))
     for label, value in rows:
-        table.add_row(Text(label, style="bold"), Text(value, overflow="fold"))
+        table.add_row(Text(label, style="bold"), Text(_one_line(value), overflow="fold"))
     return table
 
 
@@ -77,14 +79,19 @@ def _models_table(models: Sequence[ModelDescription], language: str) -> Table:
         )
     for model in models:
         table.add_row(
-            Text(model.name, style="cyan"),
+            Text(_one_line(model.name), style="cyan"),
             Text(say(f"models.task.{model.task}", language)),
             _format_count(model.parameters),
             format_bytes(model.bytes),
             Text(model.loads),
-            Text(model.score or ""),
+            Text(_one_line(model.score or "")),
         )
     return table
+
+
+def _one_line(text: str) -> str:
+    """A text of a file or folder as one line, which cannot pass for a line of the table."""
+    return replace_controls(cut_text(text, _LONGEST_FACT))
 
 
 def _format_count(number: int | None) -> str:

@@ -3,7 +3,6 @@
 from time import monotonic
 
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from regard.training.events import Ended, Evaluated, Event, Started, Stepped
@@ -58,4 +57,4 @@ class TrainingBar:
         console = self.progress.console
         console.print(f"{event.step}: {metrics}{'  (best)' if event.best else ''}")
         for sample in event.samples:
-            console.print("  " + escape(" | ".join(sample.values())))
+            console.print("  " + " | ".join(sample.values()))

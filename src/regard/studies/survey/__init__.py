@@ -17,7 +17,7 @@ What calls what: `survey` (`run.py`) reads texts in portions, sorts them by leng
 passes each group to `tracing.statistics`. The sum so far is a `Survey` (`table.py`). Every few
 seconds, and when it is interrupted, a `StateFile` (`state.py`) saves how far it has come, and the
 same call continues from there. Several processes of torch.distributed share the groups
-(`processes.py`). `files.py` writes the result as CSV, parquet or JSON.
+(`processes.py`). `files.py` writes the result as CSV (with texts from `cells.py`), parquet or JSON.
 """
 
 from regard.studies.survey.files import load_survey, save_survey

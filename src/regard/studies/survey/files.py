@@ -5,13 +5,14 @@ import json
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, Literal, TypedDict
 
 import torch
 
 from regard.documents import AnyFloat, check_record, quote_value, read_json
 from regard.errors import FileError, InputError
 from regard.files import atomic_file
+from regard.studies.survey.cells import harmless_row, long_cells, original_text
 from regard.studies.survey.table import COUNT, Survey, from_rows
 from regard.tracing.statistics.collect import SiteStatistics
 from regard.tracing.statistics.moments import Moments
@@ -63,7 +64,8 @@ def save_survey(survey: Survey, path: str | Path) -> Path:
     """Write a survey as .csv, .parquet or .json, whole or not at all, and return the path.
 
     A table has a row for each head. Only JSON keeps what belongs to no head: the number of examples
-    that were cut, and the gaps.
+    that were cut, and the gaps. In CSV a text that a spreadsheet would run as a formula, one that
+    begins with = + - @, a tab or a line end, has an apostrophe before it; `load_survey` removes it.
     """
     path = Path(path)
     write = _functions_for(path)[0]
@@ -132,7 +134,8 @@ def _site_statistics(site: str, fields: SiteRecord, measures: int) -> SiteStatis
 
 def _write_json(survey: Survey, path: Path) -> None:
     """Write all of a survey, with every digit."""
-    path.write_text(json.dumps(to_json(survey), ensure_ascii=False), encoding="utf-8")
+    # ensure_ascii also escapes halves of surrogate pairs, which no encoding has
+    path.write_text(json.dumps(to_json(survey), ensure_ascii=True), encoding="utf-8")
 
 
 def _read_json(path: Path) -> Survey:
@@ -142,15 +145,18 @@ def _read_json(path: Path) -> Survey:
 
 def _write_csv(survey: Survey, path: Path) -> None:
     """Write the rows of a survey as CSV; a number that no example has is an empty cell."""
-    with path.open("w", encoding="utf-8", newline="") as file:
-        table = csv.DictWriter(file, survey.columns, lineterminator="\n")
+    # before Python 3.13 the csv module does not quote a cell because of a carriage return
+    returns = any("\r" in site for site in survey.sites)
+    quoting: Literal[0, 1] = csv.QUOTE_ALL if returns else csv.QUOTE_MINIMAL
+    with path.open("w", encoding="utf-8", errors="surrogatepass", newline="") as file:
+        table = csv.DictWriter(file, survey.columns, lineterminator="\n", quoting=quoting)
         table.writeheader()
-        table.writerows(survey.rows)
+        table.writerows(map(harmless_row, survey.rows))
 
 
 def _read_csv(path: Path) -> Survey:
     """Read what `_write_csv` wrote."""
-    with path.open(encoding="utf-8", newline="") as file:
+    with path.open(encoding="utf-8", errors="surrogatepass", newline="") as file, long_cells():
         table = csv.DictReader(file)
         rows = [{name: _parse_cell(name, text) for name, text in row.items()} for row in table]
         return from_rows(rows, table.fieldnames or ())
@@ -159,7 +165,7 @@ def _read_csv(path: Path) -> Survey:
 def _parse_cell(name: str, text: str) -> Any:
     """The value of a cell: text, whole number or float by its column; None if it is empty."""
     if name in ("site", "kind"):
-        return text
+        return original_text(text)
     if not text:
         return None
     return int(text) if name in _WHOLE_NUMBERS or name.endswith(COUNT) else float(text)
@@ -167,6 +173,12 @@ def _parse_cell(name: str, text: str) -> Any:
 
 def _write_parquet(survey: Survey, path: Path) -> None:
     """Write the rows of a survey as parquet."""
+    try:
+        "".join(survey.sites).encode()
+    except UnicodeEncodeError as error:
+        raise InputError(
+            "a site's name holds half of a surrogate pair, which parquet cannot store; write .json"
+        ) from error
     rows = survey.rows
     columns = {name: [row[name] for row in rows] for name in survey.columns}
     arrow, parquet = _import_pyarrow()

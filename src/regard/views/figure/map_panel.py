@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.unicode import cut_text
 from regard.views import colours
 from regard.views.captions import percent
 from regard.views.figure.canvas import (
@@ -27,6 +28,7 @@ from regard.views.labelled_map import Label, ticks
 LARGEST_CELL = 26.0  # points of its side
 NUMBERED_CELL = 17.0  # width of a cell from which on numbers are written into it
 LONGEST_LABEL = 78.0
+MOST_LETTERS = 60  # of a label that are measured; even of narrow letters no more fit
 LABEL_PITCH = LABEL + 1.5  # between the baselines of neighbouring labels
 
 
@@ -69,7 +71,7 @@ class MapPanel:
 
 def _label_widths(labels: tuple[Label, ...]) -> list[float]:
     """The widths of all different labels in points."""
-    return [text_width(text, LABEL) for text in {label.text for label in labels}]
+    return [text_width(text, LABEL) for text in {label.text[:MOST_LETTERS] for label in labels}]
 
 
 def draw_map(canvas: Canvas, panel: MapPanel, box: Box, *, rows: bool = True) -> None:
@@ -101,7 +103,7 @@ def draw_map(canvas: Canvas, panel: MapPanel, box: Box, *, rows: bool = True) ->
 def _draw_label(canvas: Canvas, place: tuple[float, float], label: Label, **style: Any) -> None:
     """Draw one label of a row or column; a special token is paler, a long text is cut."""
     ink = PALE if label.special else INK
-    text = cut_end(label.text, LABEL, LONGEST_LABEL)
+    text = cut_end(cut_text(label.text, MOST_LETTERS), LABEL, LONGEST_LABEL)
     canvas.text(*place, text, LABEL, color=ink, **style)
 
 

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from regard.errors import FileError, InputError, ShapeError, UnknownNameError
 from regard.types import AttentionMap, Axis, DenseWeights, Trace
+from regard.unicode import cut_text
 from regard.views.kind import EXACT_TOKENS
 from regard.views.scene.alignment import align_traces
 from regard.views.scene.maps import TraceMaps, Window
@@ -18,6 +19,8 @@ from regard.views.scene.streams import TokenStream
 from regard.views.scene.values import Picture, Scene, SceneSite, SceneTrace
 
 Badges = Mapping[tuple[str, int], Sequence[str]]
+LONGEST_TITLE = 300  # characters of the title of a scene and of the names of its traces
+LONGEST_BADGE = 60  # characters of a badge
 MORE_CODE = "regard.heatmap(trace, site=…, windows=[(site, head, rows, columns)]).save(…)"
 _PICTURE_TYPES = {b"\x89PNG": "image/png", b"\xff\xd8\xff": "image/jpeg", b"GIF8": "image/gif"}
 
@@ -42,13 +45,14 @@ def build_scene(
     scene_traces = []
     for index, trace in enumerate(traces):
         _check_trace(trace)
-        name = names[index] if index < len(names) else ""
+        name = cut_text(names[index], LONGEST_TITLE) if index < len(names) else ""
         additions = (badges or {}, aggregates or {}, windows, pictures or {})
         own = additions if index == 0 else ({}, {}, (), {})
         scene_traces.append(_scene_trace(trace, name, whole, *own))
     long = any(site.long for trace in scene_traces for site in trace.sites)
     alignments = align_traces(*scene_traces[:2]) if len(scene_traces) > 1 else None
-    return Scene(tuple(scene_traces), title, alignments, MORE_CODE if long else None)
+    shown_title = cut_text(title, LONGEST_TITLE)
+    return Scene(tuple(scene_traces), shown_title, alignments, MORE_CODE if long else None)
 
 
 def _check_trace(trace: Trace) -> None:
@@ -107,7 +111,10 @@ def _scene_site(
 ) -> SceneSite:
     """The site of one map."""
     site, heads = attention_map.site, attention_map.heads
-    texts = tuple(tuple(badges.get((site, head), ())) for head in range(heads))
+    texts = tuple(
+        tuple(cut_text(text, LONGEST_BADGE) for text in badges.get((site, head), ()))
+        for head in range(heads)
+    )
     return SceneSite(
         site,
         attention_map.kind,

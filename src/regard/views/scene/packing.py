@@ -14,12 +14,13 @@ from torch.nn import functional as F
 from regard.documents import quote_value
 from regard.errors import FileError
 from regard.types import Axis, Gap
+from regard.unicode import cut_text
 from regard.views.encoding import SMALL_MAP, CellLevels, byte_levels, encode, encode_by_levels
 from regard.views.scene.build import axis_runs
 from regard.views.scene.findings import finding_from_json, finding_to_json
 from regard.views.scene.maps import Floats, StoredMaps, Window, read_window, thumbnails
 from regard.views.scene.records import check_scene
-from regard.views.scene.streams import TokenStream
+from regard.views.scene.streams import LONGEST_TOKEN, TokenStream
 from regard.views.scene.values import Picture, Scene, SceneSite, SceneTrace
 
 FORMAT, VERSION = "regard scene", 1
@@ -273,10 +274,11 @@ def _trace_from_json(state: Json, blobs: Sequence[bytes]) -> SceneTrace:
 
 def _stream_from_json(state: Json) -> TokenStream:
     """The tokens that `_stream_to_json` wrote."""
-    texts = tuple(state["texts"])
+    texts = tuple(cut_text(text, LONGEST_TOKEN) for text in state["texts"])
+    plain = state["plain"]
     return TokenStream(
         texts,
-        texts if state["plain"] is None else tuple(state["plain"]),
+        texts if plain is None else tuple(cut_text(text, LONGEST_TOKEN) for text in plain),
         tuple(flag == "1" for flag in state["spaced"]),
         tuple(state["special"]),
         tuple(state["words"]),

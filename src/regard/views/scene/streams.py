@@ -6,12 +6,15 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from regard.types import Tokens
+from regard.unicode import cut_text
 
 _NO_SPACE_SCRIPT = re.compile(
     "[\u2018-\u2026\u3000-\u30ff\u3400-\u9fff\uf900-\ufaff\uff00-\uffef]"
 )  # Chinese and Japanese have no spaces between words
 # One character whose bytes are several pieces is spelled "爱[1/3]", "爱[2/3]", "爱[3/3]".
 _SPLIT_CHARACTER = re.compile(r"(.)\[(\d+)/\d+\]", re.DOTALL)
+LONGEST_TOKEN = 400  # characters of a token that are drawn or shown at the pointer
+_SENTENCE_TAIL = 32  # last characters of a token that show whether a sentence ends with it
 _SENTENCE_END = re.compile(
     r"(?:[.!?…]+[\"'”’)\]»]*|[。！？!?]+[”’」』）]*|.*(?:\n|\\n))$", re.DOTALL
 )
@@ -24,7 +27,9 @@ class TokenStream:
     `texts` are those of the tokenizer without its ▁, `plain` without all of its marks (## and the
     like), `spaced` whether white space stands before a token, `special` the positions of special
     tokens. `words` and `sentences` are the positions where each begins. `named` is False for
-    positions without texts. `grid` is that of image patches, the last tokens of the stream.
+    positions without texts. `grid` is that of image patches, the last tokens of the stream. Texts
+    of more than LONGEST_TOKEN characters are cut here, once for all pictures; the trace has them
+    whole.
     """
 
     texts: tuple[str, ...]
@@ -44,8 +49,8 @@ class TokenStream:
         pairs = zip(tokens.texts, special, strict=True)
         plain = tuple(text if out else _plain_text(text) for text, out in pairs)
         return cls(
-            tuple(text.removeprefix("▁") or text for text in tokens.texts),
-            plain,
+            tuple(cut_text(text.removeprefix("▁") or text, LONGEST_TOKEN) for text in tokens.texts),
+            tuple(cut_text(text, LONGEST_TOKEN) for text in plain),
             _has_space_before(tokens, starts),
             tuple(position for position, is_special in enumerate(special) if is_special),
             tuple(position for position, is_first in enumerate(starts) if is_first),
@@ -128,7 +133,7 @@ def _sentence_starts(
         if alone[position] or (ended and starts[position] and not closes):
             sentence_starts.append(position)
             ended = alone[position]
-        if not alone[position] and _SENTENCE_END.search(text):
+        if not alone[position] and _SENTENCE_END.search(text[-_SENTENCE_TAIL:]):
             ended = True
     return tuple(sentence_starts)
 

@@ -8,7 +8,15 @@ from rich.text import Text
 
 from regard.text import say
 from regard.types.finding import SEVERITIES, Finding
-from regard.views.captions import check_label, finding_text, finding_value, site_sentence
+from regard.unicode import cut_text
+from regard.views.captions import (
+    LONGEST_NAME,
+    LONGEST_SENTENCE,
+    check_label,
+    finding_text,
+    finding_value,
+    site_sentence,
+)
 from regard.views.scene import Scene
 from regard.views.state import ViewState
 from regard.views.terminal.style import TerminalStyle
@@ -60,7 +68,7 @@ def _draw_finding(
     if finding.remedy_code:
         named = _named_text(say("finding.call", state.language), "", state)
         yield from _indented_lines(named, style, width)
-        for code in finding.remedy_code.splitlines():
+        for code in cut_text(finding.remedy_code, LONGEST_SENTENCE).splitlines():
             yield from _code_lines(code, style, width)
 
 
@@ -82,7 +90,7 @@ def _facts(finding: Finding, scene: Scene, state: ViewState) -> str:
     parts = [check_label(finding.check, state.language), finding_value(finding, state.language)]
     if finding.site is not None:
         sites = [site for site in scene.trace(finding.example).sites if site.name == finding.site]
-        where = finding.site
+        where = cut_text(finding.site, LONGEST_NAME)
         if sites and finding.head is not None:
             key, values = site_sentence(sites[0], finding.head)
             where = say(key, state.language, **values).rstrip(".。")

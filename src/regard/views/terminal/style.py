@@ -1,6 +1,5 @@
 """What a terminal can show: colours or shades of characters, and which characters."""
 
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -12,6 +11,7 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
+from regard.unicode import spell_controls
 from regard.views import colours
 from regard.views.captions import percent
 from regard.views.state import ViewState
@@ -20,9 +20,6 @@ SHADES, ASCII_SHADES = " ░▒▓█", " .:*#"
 FAINTEST = 0.04  # a fainter shade is drawn as a blank
 BARS = " ▏▎▍▌▋▊▉█"
 STEPS = 256  # distinct shades, one per colour; styles are cached by shade
-_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
-# Control and format characters would move the cursor or reverse the direction of the text.
-_UNSAFE_CATEGORIES = ("Cc", "Cf", "Cs", "Zl", "Zp")
 _JUSTIFY = {"l": "left", "r": "right", "c": "center"}
 
 
@@ -47,18 +44,20 @@ class TerminalStyle:
 
     def printable(self, text: str) -> str:
         """A text with every character that this terminal cannot or must not print spelled out."""
-        return "".join(map(self._printable_character, text))
+        text = spell_controls(text)
+        try:
+            text.encode(self.encoding)
+        except UnicodeEncodeError:
+            return "".join(map(self._printable_character, text))
+        return text
 
     def _printable_character(self, character: str) -> str:
-        """The character itself, its escape, or its code point as U+XXXX."""
-        if character in _ESCAPES:
-            return _ESCAPES[character]
+        """The character itself, or its code point as U+XXXX if the encoding does not have it."""
         try:
             character.encode(self.encoding)
         except UnicodeEncodeError:
             return f"U+{ord(character):04X}"
-        unsafe = unicodedata.category(character) in _UNSAFE_CATEGORIES
-        return f"U+{ord(character):04X}" if unsafe else character
+        return character
 
     def cut(self, text: str, width: int) -> str:
         """As much of a text as fits, counted in cells: a Chinese character takes two."""

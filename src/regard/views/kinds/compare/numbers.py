@@ -4,8 +4,16 @@ from dataclasses import dataclass, replace
 
 from regard.errors import InputError
 from regard.types import Axis
+from regard.unicode import cut_text
 from regard.views.captions import Sentence, join_sentences, processing_sentences, site_sentence
-from regard.views.labelled_map import Floats, Label, LabelledMap, labelled_map, pool_weights
+from regard.views.labelled_map import (
+    LONGEST_LABEL,
+    Floats,
+    Label,
+    LabelledMap,
+    labelled_map,
+    pool_weights,
+)
 from regard.views.scene import Scene, SceneSite
 from regard.views.state import MapReference, ViewState
 
@@ -115,7 +123,7 @@ def _common_labels(
         )
         if hidden or not all(runs):
             continue
-        text = streams[0].text(a0, a1) or streams[1].text(b0, b1)
+        text = cut_text(streams[0].text(a0, a1) or streams[1].text(b0, b1), LONGEST_LABEL)
         pair = [Label(text, run.start, run.stop, special) for run in runs]
         pairs.append((pair[0], pair[1]))
     if not pairs:

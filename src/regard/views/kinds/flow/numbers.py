@@ -5,7 +5,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from regard.errors import InputError
+from regard.unicode import cut_text
 from regard.views.captions import (
+    LONGEST_NAME,
     Sentence,
     join_sentences,
     percent,
@@ -170,7 +172,8 @@ def _heads_sentence(site: SceneSite, heads: list[int | None]) -> Sentence:
     """Which site and heads the lines are of."""
     if len(heads) == 1:
         return site_sentence(site, heads[0])
-    return "caption.some", {"site": site.name, "heads": len(heads)}
+    name = cut_text(site.name, LONGEST_NAME)
+    return "caption.some", {"site": name, "heads": len(heads)}
 
 
 def _with_caption(numbers: FlowNumbers, sentences: list[Sentence], state: ViewState) -> FlowNumbers:

@@ -5,6 +5,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from regard.errors import InputError
+from regard.types import Axis
+from regard.unicode import cut_text
 from regard.views.captions import (
     Sentence,
     join_sentences,
@@ -14,16 +16,19 @@ from regard.views.captions import (
 )
 from regard.views.labelled_map import (
     Floats,
+    Label,
     LabelledMap,
     label_at,
     labelled_map,
     shade_weights,
     sites_alike,
 )
-from regard.views.scene import Scene, SceneSite
+from regard.views.scene import Scene, SceneSite, TokenStream
 from regard.views.state import ViewState
 
 TOP_UNITS = 8  # units in the list of those with most weight
+MOST_CHARACTERS = 12_000  # of the whole text; a thousand words of a book have half of it
+FEWEST_CHARACTERS = 12  # of a unit whose text is cut
 
 
 @dataclass(frozen=True)
@@ -65,16 +70,17 @@ def highlight_numbers(scene: Scene, state: ViewState) -> HighlightNumbers:
     labels = shown.columns if state.axis == "row" else shown.rows
     shades = shade_weights(weights[None], state.scale)[0]
     stream = scene.trace(state.trace).streams[axis.stream]
+    texts = _unit_texts(stream, axis, labels)
     words = [
         ShadedUnit(
-            stream.text(axis.positions[label.start], axis.positions[label.stop - 1] + 1),
+            text,
             stream.spaced[axis.positions[label.start]],
             float(weight),
             float(shade),
             label.start,
             label.stop,
         )
-        for label, weight, shade in zip(labels, weights, shades, strict=True)
+        for label, text, weight, shade in zip(labels, texts, weights, shades, strict=True)
     ]
     order = np.argsort(-weights, kind="stable")[:TOP_UNITS]
     top = tuple((labels[index].text, float(weights[index])) for index in order if weights[index])
@@ -84,6 +90,18 @@ def highlight_numbers(scene: Scene, state: ViewState) -> HighlightNumbers:
     return HighlightNumbers(
         axis.stream, tuple(words), top, join_sentences(state.language, sentences)
     )
+
+
+def _unit_texts(stream: TokenStream, axis: Axis, labels: tuple[Label, ...]) -> list[str]:
+    """The running text of each unit; all are cut alike if together they are too long to draw."""
+    texts = [
+        stream.text(axis.positions[label.start], axis.positions[label.stop - 1] + 1)
+        for label in labels
+    ]
+    if sum(map(len, texts)) <= MOST_CHARACTERS:
+        return texts
+    longest = max(FEWEST_CHARACTERS, MOST_CHARACTERS // len(texts))
+    return [cut_text(text, longest) for text in texts]
 
 
 def _map_at_depth(scene: Scene, state: ViewState, site: SceneSite) -> LabelledMap:
