@@ -2,6 +2,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch._subclasses import FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
 
 from regard.attention import additive
 from regard.attention.additive import additive_scores
@@ -53,3 +55,16 @@ def test_blocks_of_any_size_give_the_same(block, monkeypatch):
     monkeypatch.setattr(additive, "_BLOCK_QUERIES", 4)
     came = torch.autograd.grad(additive_scores(*inputs).square().sum(), inputs)
     torch.testing.assert_close(came, expected)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_scores_of_tensors_without_memory_have_the_right_shape():
+    inputs = torch.randn(2, 3, 5, 7), torch.randn(2, 3, 11, 7), torch.randn(7)
+    with FakeTensorMode() as mode:
+        scores = additive_scores(*(mode.from_tensor(side) for side in inputs))
+        assert scores.shape == (2, 3, 5, 11)
+    meta = additive_scores(*(side.to("meta") for side in inputs))
+    assert meta.shape == (2, 3, 5, 11)
+    graph = make_fx(additive_scores)(*inputs)
+    others = [side * 2 for side in inputs]
+    torch.testing.assert_close(graph(*others), additive_scores(*others))

@@ -1,6 +1,8 @@
 import pytest
 import torch
+from torch._subclasses import FakeTensorMode
 
+from regard.errors import ShapeError
 from regard.kernels.observe.choice import Implementation
 from regard.kernels.pair_sums import pair_gradients, pair_sums, supports_pair_sums
 
@@ -41,3 +43,29 @@ def test_infinite_products_leave_nothing(native: Implementation):
 
 def test_other_dtypes_are_not_taken():
     assert not supports_pair_sums(torch.zeros(1, 1, 1).double())
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_sides_that_do_not_fit_together_are_refused(native: Implementation):
+    left, right, v, gradient = sides(2, 3, 5, 7)
+    message = r"sums over pairs expected float32 tensors on the CPU, \(row query hidden\)"
+    for wrong in ((left, right[..., :5], v), (left, right, v[:5]), (left, right, v.double())):
+        with pytest.raises(ShapeError, match=message):
+            pair_sums(*wrong)
+    with pytest.raises(ShapeError, match=message):
+        pair_gradients(left, right, gradient.mT)
+
+
+def test_a_lazy_negation_is_read_as_it_is(native: Implementation):
+    left, right, v, gradient = sides(2, 3, 5, 7)
+    negated = [torch._neg_view(-side) for side in (left, right, v)]
+    assert torch.equal(pair_sums(*negated), pair_sums(left, right, v))
+    slopes = pair_gradients(left, right, torch._neg_view(-gradient))
+    for one, other in zip(slopes, pair_gradients(left, right, gradient), strict=True):
+        assert torch.equal(one, other)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_fake_sides_are_not_taken(native: Implementation):
+    with FakeTensorMode():
+        assert not supports_pair_sums(torch.zeros(1, 1, 1))

@@ -16,6 +16,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from regard.kernels.memory import has_plain_memory
 from regard.kernels.pair_sums import pair_gradients, pair_sums, supports_pair_sums
 
 A = Float[Tensor, "row query hidden"]
@@ -35,7 +36,9 @@ def additive_scores(
     a: Float[Tensor, "batch head query hidden"], b: Float[Tensor, "batch head key hidden"], v: V
 ) -> Float[Tensor, "batch head query key"]:
     """v . tanh(a_i + b_j) for each query i and key j, holding one block of pairs at a time."""
-    if torch.compiler.is_compiling():  # the compiler fuses tanh into the sum and holds nothing
+    # The compiler fuses tanh into the sum and holds nothing. Tensors without numbers in memory, or
+    # whose operations torch follows, need plain operations.
+    if torch.compiler.is_compiling() or not has_plain_memory(a, b, v):
         return (torch.tanh(a[..., :, None, :] + b[..., None, :, :]) * v).sum(dim=-1)
     scores: Tensor = _AdditiveScores.apply(a.flatten(0, 1), b.flatten(0, 1), v)  # type: ignore[no-untyped-call]
     return scores.view(*a.shape[:-1], b.shape[-2])
@@ -49,7 +52,7 @@ class _AdditiveScores(torch.autograd.Function):
         ctx.save_for_backward(a, b, v)
         left, right, plain = _exponentials(a, b)
         twice = v.to(left.dtype) * -2.0
-        if not plain and supports_pair_sums(left):
+        if not plain and supports_pair_sums(left, right, twice):
             scores = pair_sums(left, right, twice)
         else:
             scores = left.new_empty(*a.shape[:2], b.shape[1])
@@ -65,7 +68,7 @@ class _AdditiveScores(torch.autograd.Function):
         gradient = gradients[0].to(left.dtype)
         sums = (
             pair_gradients
-            if not plain and supports_pair_sums(left)
+            if not plain and supports_pair_sums(left, right, gradient)
             else partial(_gradient_sums, plain=plain)
         )
         a_sum, b_sum, r_sum = sums(left, right, gradient)

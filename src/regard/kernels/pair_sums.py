@@ -11,8 +11,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from regard.errors import ShapeError
 from regard.kernels.layout import PairSums, Progress
 from regard.kernels.library import library, native_enabled
+from regard.kernels.memory import has_plain_memory, resolve
 
 Left = Float[Tensor, "row query hidden"]
 Right = Float[Tensor, "row key hidden"]
@@ -21,15 +23,16 @@ Sums = Float[Tensor, "row query key"]
 _SLICE_SECONDS = 0.2  # Ctrl-C is heard between two slices
 
 
-def supports_pair_sums(left: Tensor) -> bool:
-    """True if the native function is built and takes this tensor: float32 on the CPU."""
-    fits = left.dtype == torch.float32 and left.device.type == "cpu"
-    return fits and native_enabled() and library() is not None
+def supports_pair_sums(*tensors: Tensor) -> bool:
+    """True if the native function is built and takes these: float32 in plain memory of the CPU."""
+    fits = all(one.dtype == torch.float32 and one.device.type == "cpu" for one in tensors)
+    return fits and has_plain_memory(*tensors) and native_enabled() and library() is not None
 
 
 def pair_sums(left: Left, right: Right, v: Float[Tensor, " hidden"]) -> Sums:
     """The sum over hidden of v / (1 + left right), for every pair."""
-    left, right, v = left.contiguous(), right.contiguous(), v.contiguous()
+    _check_pairs(left, right, v, left.shape[2:])
+    left, right, v = (resolve(side).contiguous() for side in (left, right, v))
     sums = left.new_empty(*left.shape[:2], right.shape[1])
     pairs = _describe(left, right)
     pairs.v, pairs.scores = v.data_ptr(), sums.data_ptr()
@@ -39,7 +42,12 @@ def pair_sums(left: Left, right: Right, v: Float[Tensor, " hidden"]) -> Sums:
 
 def pair_gradients(left: Left, right: Right, gradient: Sums) -> tuple[Left, Right, Left]:
     """Sums over keys, and over queries, of gradient r (1 - r); and over keys of gradient r."""
-    left, right = left.contiguous(), right.contiguous()
+    _check_pairs(left, right, gradient, (*left.shape[:2], right.shape[1]))
+    left, right, gradient = (
+        resolve(left).contiguous(),
+        resolve(right).contiguous(),
+        resolve(gradient),
+    )
     to_left, to_right = torch.empty_like(left), torch.empty_like(right)
     rest = torch.empty_like(left)
     pairs = _describe(left, right, gradient)
@@ -49,6 +57,18 @@ def pair_gradients(left: Left, right: Right, gradient: Sums) -> tuple[Left, Righ
     pairs.to_first = to_right.data_ptr()
     _run(pairs)
     return to_left, to_right, rest
+
+
+def _check_pairs(left: Tensor, right: Tensor, other: Tensor, shape: tuple[int, ...]) -> None:
+    """Raise a ShapeError unless the sides fit together and the third tensor has this shape."""
+    sides = left.dim() == right.dim() == 3 and left.shape[::2] == right.shape[::2]
+    kinds = {(one.dtype, one.device.type) for one in (left, right, other)}
+    if not sides or other.shape != shape or kinds != {(torch.float32, "cpu")}:
+        shapes = ", ".join(f"{one.dtype} {tuple(one.shape)}" for one in (left, right, other))
+        raise ShapeError(
+            "sums over pairs expected float32 tensors on the CPU, (row query hidden), "
+            f"(row key hidden) and (hidden) or (row query key), got {shapes}; make them agree"
+        )
 
 
 def _describe(first: Tensor, second: Tensor, gradient: Tensor | None = None) -> PairSums:

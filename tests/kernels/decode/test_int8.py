@@ -1,6 +1,8 @@
 import pytest
 import torch
+from torch._subclasses import FakeTensorMode
 
+from regard.errors import ShapeError
 from regard.kernels.decode import int8
 from regard.kernels.decode.int8 import native_int8_matvec, supports_int8_matvec
 from regard.kernels.observe.choice import Implementation
@@ -64,3 +66,40 @@ def test_where_they_are_not_built_no_bytes_are_taken(monkeypatch):
     int8.load_int8_matvec.cache_clear()
     assert not supports_int8_matvec(weight, scale)
     int8.load_int8_matvec.cache_clear()
+
+
+@pytest.mark.parametrize("size", [1e-45, 1e-38, 1e-30, 1e30, 1e37])
+def test_rows_of_any_size_are_rounded_to_their_own_scale(native: Implementation, size):
+    x = torch.full((1, 19), size)
+    y = native_int8_matvec(x, torch.ones(3, 19, dtype=torch.int8), torch.ones(3), None)
+    expected = torch.full((1, 3), 19 * size)
+    torch.testing.assert_close(y, expected, rtol=1e-5, atol=1e-35)
+
+
+def test_rows_so_long_that_a_sum_could_overflow_are_not_taken(native: Implementation):
+    scale = torch.ones(1)
+    assert supports_int8_matvec(torch.ones(1, 1 << 17, dtype=torch.int8), scale)
+    assert not supports_int8_matvec(torch.ones(1, (1 << 17) + 1, dtype=torch.int8), scale)
+    x, weight = torch.ones(1, 1 << 17), torch.full((1, 1 << 17), 127, dtype=torch.int8)
+    assert native_int8_matvec(x, weight, scale, None).item() == pytest.approx(127.0 * (1 << 17))
+
+
+def test_scales_that_native_code_cannot_read_are_not_taken(native: Implementation):
+    weight, scale = torch.ones(3, 5, dtype=torch.int8), torch.ones(6)
+    assert not supports_int8_matvec(weight, scale[::2])
+    assert not supports_int8_matvec(weight, torch._neg_view(scale[:3]))
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_scales_that_do_not_fit_are_refused(native: Implementation):
+    weight = torch.ones(3, 5, dtype=torch.int8)
+    with pytest.raises(ShapeError, match="scales and a float32 bias"):
+        native_int8_matvec(torch.ones(2, 5), weight, torch.ones(2), None)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_fake_rows_give_fake_bytes_products(native: Implementation):
+    weight, scale = torch.ones(3, 5, dtype=torch.int8), torch.ones(3)
+    with FakeTensorMode(allow_non_fake_inputs=True) as mode:
+        assert not supports_int8_matvec(weight, scale)
+        assert native_int8_matvec(torch.ones(2, 5), weight, scale, None).fake_mode is mode

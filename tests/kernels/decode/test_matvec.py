@@ -1,6 +1,8 @@
 import pytest
 import torch
+from torch._subclasses import FakeTensorMode
 
+from regard.errors import ShapeError
 from regard.kernels.decode import matvec
 from regard.kernels.decode.matvec import MAX_MATVEC_ROWS, native_matvec, supports_matvec
 from regard.kernels.observe.choice import Implementation
@@ -53,3 +55,41 @@ def test_where_it_is_not_built_nothing_is_taken(monkeypatch):
     matvec.load_matvec.cache_clear()
     assert not supports_matvec(torch.zeros(3, 5))
     matvec.load_matvec.cache_clear()
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize(
+    ("x", "bias"),
+    [
+        (torch.zeros(2, 7), None),
+        (torch.zeros(2, 5).double(), None),
+        (torch.zeros(2, 5), torch.zeros(7)),
+        (torch.zeros(2, 5), torch.zeros(3).double()),
+        (torch.zeros(5), None),
+    ],
+    ids=["width", "dtype", "bias", "dtype of the bias", "axes"],
+)
+def test_rows_that_do_not_fit_the_matrix_are_refused(native: Implementation, x, bias):
+    with pytest.raises(ShapeError, match=r"a native product expected float32 rows \(row dim\) on"):
+        native_matvec(x, torch.zeros(3, 5), bias)
+
+
+@pytest.mark.parametrize(("rows", "dim", "outs"), [(0, 5, 3), (2, 0, 3), (2, 5, 0)])
+def test_an_axis_may_be_empty(native: Implementation, rows, dim, outs):
+    bias = torch.randn(outs)
+    y = native_matvec(torch.zeros(rows, dim), torch.zeros(outs, dim), bias)
+    assert torch.equal(y, bias.expand(rows, outs))
+
+
+def test_a_lazy_negation_is_read_as_it_is(native: Implementation):
+    x, weight, bias = torch.randn(2, 5), torch.randn(3, 5), torch.randn(6)[::2]
+    assert not supports_matvec(torch._neg_view(weight))
+    y = native_matvec(torch._neg_view(-x), weight, torch._neg_view(-bias))
+    torch.testing.assert_close(y, x @ weight.t() + bias)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_fake_rows_give_fake_products(native: Implementation):
+    with FakeTensorMode(allow_non_fake_inputs=True) as mode:
+        assert not supports_matvec(torch.zeros(3, 5))
+        assert native_matvec(torch.zeros(2, 5), torch.zeros(3, 5), None).fake_mode is mode

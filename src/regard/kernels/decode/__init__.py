@@ -21,5 +21,9 @@ built and takes such tensors; callers fall back to torch elsewhere:
 `attention.projection` calls matvec; it and `attention.quantised` call int8; `models.generation`
 calls topk, and the native decoder of `models.transformer` calls decoder_step. Nothing here knows a
 model: sizes, strides and pointers come in, numbers go out. The C++ sources are in
-`kernels/cpp/decode`.
+`kernels/cpp/decode`. `has_plain_memory` says whether native code may read a tensor at all.
 """
+
+from regard.kernels.memory import has_plain_memory
+
+__all__ = ["has_plain_memory"]

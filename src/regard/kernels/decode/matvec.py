@@ -11,8 +11,11 @@ from functools import cache
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.nn import functional as F
 
+from regard.errors import ShapeError
 from regard.kernels.library import library, native_enabled
+from regard.kernels.memory import has_plain_memory, resolve
 
 # With more rows than this, torch's own product, which reuses the matrix from the cache, is as fast.
 MAX_MATVEC_ROWS = 16
@@ -33,7 +36,8 @@ def load_matvec() -> Callable[..., None] | None:
 def supports_matvec(weight: Tensor) -> bool:
     """True if `native_matvec` is built and takes this matrix: float32, contiguous, on the CPU."""
     fits = weight.dtype == torch.float32 and weight.device.type == "cpu"
-    return fits and weight.is_contiguous() and load_matvec() is not None
+    fits = fits and weight.is_contiguous() and not weight.is_neg() and has_plain_memory(weight)
+    return fits and load_matvec() is not None
 
 
 def native_matvec(
@@ -41,7 +45,12 @@ def native_matvec(
     weight: Float[Tensor, "out dim"],
     bias: Float[Tensor, " out"] | None,
 ) -> Float[Tensor, "row out"]:
-    """x W^T + b, without gradients; call it only if `supports_matvec(weight)`."""
+    """x W^T + b, without gradients; call it only if `supports_matvec(weight)`.
+
+    Rows without plain memory, such as those of a FakeTensorMode, are multiplied by torch.
+    """
+    if not has_plain_memory(x, bias):
+        return F.linear(x, weight, bias)
     return run_matvec(load_matvec(), x, (weight,), bias)
 
 
@@ -53,10 +62,28 @@ def run_matvec(
 ) -> Float[Tensor, "row out"]:
     """Call a C++ product with x, the tensors of the matrix (weights, then scales) and the bias."""
     assert function is not None
-    x, weight = x.contiguous(), matrix[0]
+    _check_product(x, matrix, bias)
+    x, weight = resolve(x).contiguous(), matrix[0]
+    bias = None if bias is None else resolve(bias).contiguous()
     (rows, dim), outs = x.shape, weight.shape[0]
     y = x.new_empty(rows, outs)
     threads = torch.get_num_threads() if rows * weight.numel() > _ONE_THREAD_PRODUCTS else 1
     pointers = [None if tensor is None else tensor.data_ptr() for tensor in (x, *matrix, bias, y)]
     function(*pointers, rows, dim, outs, threads)
     return y
+
+
+def _check_product(x: Tensor, matrix: tuple[Tensor, ...], bias: Tensor | None) -> None:
+    """Raise a ShapeError unless the sizes fit and x and the bias are float32 on the CPU."""
+    weight, *scales = matrix
+    sizes = [tensor.shape for tensor in (*scales, bias) if tensor is not None]
+    fits = x.dim() == weight.dim() == 2 and x.shape[1] == weight.shape[1]
+    fits = fits and all(size == weight.shape[:1] for size in sizes)
+    kinds = {(one.dtype, one.device.type) for one in (x, bias) if one is not None}
+    if not fits or kinds != {(torch.float32, "cpu")}:
+        got = ", ".join(f"{one.dtype} {tuple(one.shape)}" for one in (x, weight, *scales))
+        raise ShapeError(
+            "a native product expected float32 rows (row dim) on the CPU, a matrix (out dim), and "
+            f"scales and a float32 bias (out), got {got} and "
+            f"{None if bias is None else (bias.dtype, tuple(bias.shape))}; convert or slice them"
+        )

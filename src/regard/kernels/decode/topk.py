@@ -13,6 +13,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.kernels.library import library, native_enabled
+from regard.kernels.memory import has_plain_memory
 
 Values = Float[Tensor, "row column"]
 
@@ -43,10 +44,9 @@ def load_topk() -> _Functions | None:
 def supports_topk(values: Tensor, count: int = 1) -> bool:
     """True if the native functions are built and take these rows and this many values of each."""
     fits = values.dtype == torch.float32 and values.device.type == "cpu"
-    fits = fits and values.is_contiguous() and not values.requires_grad
-    return (
-        fits and values.shape[1] >= _MIN_COLUMNS and count <= _MAX_COUNT and load_topk() is not None
-    )
+    fits = fits and values.is_contiguous() and not values.requires_grad and not values.is_neg()
+    fits = fits and values.shape[1] >= _MIN_COLUMNS and 1 <= count <= _MAX_COUNT
+    return fits and has_plain_memory(values) and load_topk() is not None
 
 
 def native_logsumexp(values: Values) -> Float[Tensor, " row"]:
@@ -63,6 +63,8 @@ def native_topk(
     values: Values, count: int
 ) -> tuple[Float[Tensor, "row count"], Int[Tensor, "row count"]]:
     """The largest values of each row in falling order and their columns; of equals the first.
+
+    NaN counts as larger than any number, as in torch.topk.
 
     Call it only if `supports_topk(values, count)`.
     """

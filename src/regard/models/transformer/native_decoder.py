@@ -19,6 +19,7 @@ from torch.overrides import has_torch_function
 
 from regard.attention.positions import RotaryTable
 from regard.attention.projection import Projection, projection
+from regard.kernels.decode import has_plain_memory
 from regard.models.transformer.heads import LanguageHead
 from regard.models.transformer.kv_cache import (
     GrowingCache,
@@ -64,7 +65,9 @@ class DecoderParameters:
 
 def is_observed(tokens: Tensor) -> bool:
     """True inside torch.compile, and if a tensor subclass or mode follows these tokens."""
-    return torch.compiler.is_compiling() or has_torch_function((tokens,))
+    if torch.compiler.is_compiling() or has_torch_function((tokens,)):
+        return True
+    return not has_plain_memory(tokens)
 
 
 def extract_decoder(

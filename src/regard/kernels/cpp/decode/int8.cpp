@@ -49,7 +49,8 @@ INLINE float quantise_row(const float* x, uint8_t* q, int64_t dim) {
     std::memset(q, ZERO_POINT, static_cast<size_t>(dim));
     return top;
   }
-  const float inverse = top > 0.0f ? 127.0f / top : 0.0f;
+  // A row of denormal numbers would have an infinite inverse; it counts as zeros.
+  const float inverse = top >= 1e-36f ? 127.0f / top : 0.0f;
   for (int64_t d = 0; d < dim; d++)
     q[d] = static_cast<uint8_t>(static_cast<int>(x[d] * inverse + (ZERO_POINT + 0.5f)));
   return top / 127.0f;
@@ -177,7 +178,8 @@ void matvec_int8(const Int8Matvec& job, WorkerPool& pool) {
   const QuantisedRows rows = quantise(job);
   const int64_t blocks = (job.outs + W_BLOCK - 1) / W_BLOCK;
   const int64_t step = std::max<int64_t>(
-      1, std::min(PART_BYTES / (W_BLOCK * job.dim), blocks / std::max(1, pool.threads())));
+      1, std::min(PART_BYTES / std::max<int64_t>(1, W_BLOCK * job.dim),
+                  blocks / std::max(1, pool.threads())));
   pool.run((blocks + step - 1) / step, [&](int64_t part) {
     const int64_t end = std::min(job.outs, (part + 1) * step * W_BLOCK);
     for (int64_t from = part * step * W_BLOCK; from < end; from += W_BLOCK)

@@ -65,7 +65,7 @@ void multiply_block(const Matvec& job, int64_t from, int64_t to) {
 // The product, cut into parts that are large enough to be worth handing to another thread.
 void matvec(const Matvec& job, WorkerPool& pool) {
   const int64_t blocks = (job.outs + W_BLOCK - 1) / W_BLOCK;
-  const int64_t bytes = W_BLOCK * job.dim * static_cast<int64_t>(sizeof(float));
+  const int64_t bytes = std::max<int64_t>(1, W_BLOCK * job.dim * static_cast<int64_t>(sizeof(float)));
   const int64_t step = std::max<int64_t>(1, std::min(PART_BYTES / bytes, blocks / pool.threads()));
   pool.run((blocks + step - 1) / step, [&](int64_t part) {
     const int64_t end = std::min(job.outs, (part + 1) * step * W_BLOCK);
