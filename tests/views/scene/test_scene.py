@@ -213,6 +213,18 @@ def test_weights_that_are_no_numbers_are_refused(wrong):
         pack_scene(build_scene(small(weights)))
 
 
+def test_infinities_of_both_signs_are_refused_without_a_warning():
+    weights = torch.eye(3)
+    weights[1] = torch.tensor([torch.inf, -torch.inf, 0.0])
+    with pytest.raises(NotFiniteError, match="weights of 'weights' hold NaN or infinity"):
+        build_scene(small(weights)).weights(0, "weights", 0)
+
+
+def test_large_finite_weights_are_not_taken_for_infinity():
+    weights = build_scene(small(torch.full((3, 3), 3e38))).weights(0, "weights", 0)
+    assert (weights == np.float32(3e38)).all()
+
+
 def test_negative_weights_are_refused():
     with pytest.raises(InputError, match="weights of 0 and more at 'weights', got -1"):
         pack_scene(build_scene(small(-torch.eye(3))))

@@ -105,7 +105,9 @@ class TraceMaps:
         if self.mended:
             return np.maximum(np.nan_to_num(array, nan=0.0, posinf=0.0, neginf=0.0), 0)
         least = array.min(initial=0)
-        if not np.isfinite(array.sum()):
+        with np.errstate(invalid="ignore"):  # of infinity minus infinity, which is refused below
+            total = array.sum(dtype=np.float64)  # finite weights cannot overflow this sum
+        if not np.isfinite(total):
             raise NotFiniteError(
                 f"the weights of {self._map.site!r} hold NaN or infinity; mend what computes them"
             )
