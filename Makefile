@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test check bench fuzz docs wheel front front-check native sanitize clean
+.PHONY: demo test check bench fuzz docs wheel front front-check native sanitize oldest clean
 
 demo: $(VENV)/ready
 	@$(BIN)/regard explain "我 爱 中国" --query 爱
@@ -54,6 +54,9 @@ native: $(VENV)/ready
 
 sanitize: $(VENV)/ready-dev
 	$(BIN)/python tests/kernels/sanitize.py
+
+oldest:  # the lower bounds of pyproject.toml in build/oldest; PYTHON=python3.12 tests another Python
+	$(PYTHON) tools/oldest.py
 
 clean:
 	rm -rf $(VENV) build dist .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis

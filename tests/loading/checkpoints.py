@@ -123,15 +123,21 @@ def _both(hf, readers):
     return hf.T5ForConditionalGeneration(config), reader
 
 
+def _picture_reader(hf, family):
+    """The image processor that needs no torchvision, by its name in transformers 5 or 4."""
+    name = f"{family}ImageProcessor"
+    return getattr(hf, f"{name}Pil", None) or getattr(hf, name)
+
+
 def _seer(hf, readers):
     side = {"height": 32, "width": 32}
-    reader = hf.DeiTImageProcessorPil(size=side, crop_size=side)
+    reader = _picture_reader(hf, "DeiT")(size=side, crop_size=side)
     return hf.DeiTForImageClassification(hf.DeiTConfig(image_size=32, patch_size=8, **BODY)), reader
 
 
 def _vit(hf, readers):
     side = {"height": 32, "width": 32}
-    reader = hf.ViTImageProcessorPil(size=side)
+    reader = _picture_reader(hf, "ViT")(size=side)
     return hf.ViTForImageClassification(hf.ViTConfig(image_size=32, patch_size=8, **BODY)), reader
 
 

@@ -22,7 +22,7 @@ def known(name):
     model, tokenizer = strangers.model(name), reader(name)
     if name != "vit":
         model.resize_token_embeddings(401, mean_resizing=False)
-    if hasattr(model, "generation_config"):
+    if getattr(model, "generation_config", None) is not None:  # before 5 it may be None
         model.generation_config.pad_token_id = 0
         model.generation_config.max_new_tokens = 7
     return model, tokenizer

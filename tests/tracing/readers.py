@@ -24,7 +24,11 @@ _NAMES = dict(zip(["pad_token", "bos_token", "eos_token", "unk_token"], SPECIAL,
 def _fast(backend, **names):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return hf.PreTrainedTokenizerFast(tokenizer_object=backend, **names)
+        return hf.PreTrainedTokenizerFast(
+            tokenizer_object=backend,
+            model_input_names=["input_ids", "attention_mask"],  # transformers 4 would add segments
+            **names,
+        )
 
 
 @functools.cache

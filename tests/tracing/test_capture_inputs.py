@@ -127,6 +127,7 @@ class Whatever(torch.nn.Module):
         self.model = model
 
     def forward(self, *args, **kwargs):
+        self.taken = {*kwargs}
         return self.model(*args, **kwargs)
 
 
@@ -134,6 +135,13 @@ def test_a_model_that_wraps_another_is_given_everything():
     model, tokenizer = known("bert")
     trace = regard.capture(Whatever(model), tokenizer, "I love")
     assert trace.maps[0].site.startswith("model.encoder.layer.0")
+
+
+def test_a_model_that_takes_anything_is_not_given_what_only_labels_tokens():
+    model, tokenizer = known("bert")
+    wrapper = Whatever(model)
+    regard.capture(wrapper, tokenizer, "I love")
+    assert wrapper.taken == {"input_ids", "attention_mask"}
 
 
 def test_a_tokenizer_that_cannot_pad_reads_texts_one_by_one():

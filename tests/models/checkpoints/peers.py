@@ -25,25 +25,38 @@ VIT = {
 }  # fmt: skip
 MARIAN = SIDES | {"decoder_start_token_id": 1, "activation_function": "swish"}
 
-WRITERS: dict[str, Any] = {
-    "marian": lambda: hf.MarianMTModel(hf.MarianConfig(**MARIAN, scale_embedding=True)),
-    "marian of two vocabularies": lambda: hf.MarianMTModel(
+
+def _marian_of_two_vocabularies() -> Any:
+    """Source and target have vocabularies of their own, of different sizes."""
+    model = hf.MarianMTModel(
         hf.MarianConfig(
             **MARIAN, decoder_vocab_size=103, share_encoder_decoder_embeddings=False,
             tie_word_embeddings=False,
         )
-    ),
+    )  # fmt: skip
+    if model.get_decoder().embed_tokens.num_embeddings != 103:  # transformers 4 makes both alike
+        model.resize_decoder_token_embeddings(103)
+    return model
+
+
+WRITERS: dict[str, Any] = {
+    "marian": lambda: hf.MarianMTModel(hf.MarianConfig(**MARIAN, scale_embedding=True)),
+    "marian of two vocabularies": lambda: _marian_of_two_vocabularies(),
     "bart": lambda: hf.BartForConditionalGeneration(hf.BartConfig(**SIDES)),
     "mbart": lambda: hf.MBartForConditionalGeneration(hf.MBartConfig(**SIDES)),
     "gpt2": lambda: hf.GPT2LMHeadModel(hf.GPT2Config(**GPT2)),
     "gpt2 unscaled": lambda: hf.GPT2LMHeadModel(
-        hf.GPT2Config(**GPT2, scale_attn_weights=False, n_inner=31, tie_word_embeddings=False)
+        hf.GPT2Config(
+            **GPT2, scale_attn_weights=False, n_inner=31, tie_word_embeddings=False,
+            attn_implementation="eager",  # transformers 4 scales all the same in its other form
+        )
     ),
     "llama": lambda: hf.LlamaForCausalLM(hf.LlamaConfig(**LLAMA)),
     "llama tied": lambda: hf.LlamaForCausalLM(
         hf.LlamaConfig(
             **LLAMA, tie_word_embeddings=True, attention_bias=True, mlp_bias=True,
-            rope_parameters={"rope_type": "default", "rope_theta": 500.0},
+            # transformers 4 reads the first, 5 the second
+            rope_theta=500.0, rope_parameters={"rope_type": "default", "rope_theta": 500.0},
         )
     ),
 }  # fmt: skip

@@ -17,6 +17,8 @@ from regard.types import Tokens
 PaddingSide = Literal["left", "right"]
 InputKind = Literal["text", "pair", "image", "audio", "parts", "encoded"]
 
+# What the tokenizer is asked for to label tokens; no model reads it.
+_LABEL_PARTS = {"special_tokens_mask", "offset_mapping"}
 _PROCESSOR_ARGUMENTS = {"text", "images", "videos", "audio"}
 _KNOWN = (
     "a text, a pair of texts, an image, a sound as an array of one axis, a mapping of what the "
@@ -105,7 +107,8 @@ class InputReader:
         for text, text_tokens in zip(texts, tokens, strict=True):
             if not len(text_tokens):
                 raise InputError(f"the tokenizer makes no token of {text!r}; give a longer text")
-        return ModelInputs({name: encoding[name] for name in encoding}, tuple(tokens))
+        arguments = {name: encoding[name] for name in encoding if name not in _LABEL_PARTS}
+        return ModelInputs(arguments, tuple(tokens))
 
     def _call_tokenizer(self, side: PaddingSide, *columns: list[str], **target: list[str]) -> Any:
         """Encode texts (one column, or two for pairs), or target texts, padded on this side."""
