@@ -284,10 +284,14 @@ class Loop:
             path = save_checkpoint(
                 Checkpoint(self.progress.step, _model_weights(weights), tensors, state), self.folder
             )
-            best = self.folder / f"step-{self.progress.best_step:08d}"
-            remove_old_checkpoints(self.folder, self.plan.keep, spared=[best])
+            self._remove_old_checkpoints()
             self._report(Saved(self.progress.step, path))
         self.ranks.barrier()
+
+    def _remove_old_checkpoints(self) -> None:
+        """Remove all checkpoints but the newest ones and the best one."""
+        best = self.folder / f"step-{self.progress.best_step:08d}"
+        remove_old_checkpoints(self.folder, self.plan.keep, spared=[best])
 
     def _resume(self) -> None:
         """Continue from the newest checkpoint, if there is one."""
@@ -309,6 +313,8 @@ class Loop:
         if isinstance(self.task, StatefulTask) and state.get("task"):
             self.task.restore(state["task"])
         torch.set_rng_state(torch.tensor(state["generators"], dtype=torch.uint8))
+        if self.ranks.is_first:  # the process before may have been killed before it could
+            self._remove_old_checkpoints()
 
     def _report(self, event: Event) -> None:
         """Call the callbacks, in the first process only."""

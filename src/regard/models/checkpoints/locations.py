@@ -5,8 +5,19 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from regard.errors import FileError
+from regard.files import finish_replacement
 
-__all__ = ["checkpoint_folder", "shipped_models"]
+__all__ = ["FILE_NAMES", "checkpoint_folder", "shipped_models"]
+
+# The files that save_pretrained writes: those left over from an earlier save are removed.
+FILE_NAMES = (
+    "config.json",
+    "model.safetensors",
+    "tokenizer.json",
+    "target_tokenizer.json",
+    "tokenizer_config.json",
+    "generation_config.json",
+)
 
 ZOO = Path(__file__).parents[2] / "zoo"
 
@@ -18,6 +29,7 @@ _PICKLED_WEIGHTS = ["pytorch_model*.bin"]
 def checkpoint_folder(name: str | Path) -> Path:
     """The folder of a checkpoint: that of a shipped name, a path, or downloaded from the hub."""
     path = Path(name).expanduser()
+    finish_replacement(path, FILE_NAMES)
     if path.is_dir():
         return path
     if path.exists():
