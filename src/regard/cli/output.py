@@ -14,6 +14,8 @@ import click
 
 from regard.files import atomic_file
 
+INTERRUPTED = 130  # the exit code after Ctrl-C
+
 
 def prepare_streams() -> None:
     """Let stdout and stderr carry every character, whatever the system's encoding.

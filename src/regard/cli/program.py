@@ -9,11 +9,10 @@ from click.shell_completion import get_completion_class
 
 from regard._version import __version__
 from regard.cli.lazy import LazyCommand, LazyGroup
-from regard.cli.output import decode_arguments, prepare_streams, prepare_warnings
+from regard.cli.output import INTERRUPTED, decode_arguments, prepare_streams, prepare_warnings
 from regard.errors import RegardError
 
 _ERROR = 2
-_INTERRUPTED = 130
 _SHELLS = ("bash", "zsh", "fish")
 
 COMMANDS = {
@@ -67,7 +66,7 @@ class Program(LazyGroup):
             sys.exit(super().main(decode_arguments(args), **settings))
         except (click.Abort, KeyboardInterrupt):
             _print_error("interrupted")
-            sys.exit(_INTERRUPTED)
+            sys.exit(INTERRUPTED)
         except click.ClickException as error:
             _print_error(error.format_message(), _help_hint(error))
         except (RegardError, OSError) as error:

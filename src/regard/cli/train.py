@@ -9,7 +9,7 @@ import click
 
 from regard.cli import options
 from regard.cli.lazy import command
-from regard.cli.output import to_json_text
+from regard.cli.output import INTERRUPTED, to_json_text
 from regard.errors import InputError
 from regard.text import say
 
@@ -83,6 +83,8 @@ def _train(options: TrainOptions) -> None:
         callbacks.append(TrainingBar(Console(stderr=True, highlight=False)))
     ended = train(recipe, callbacks=callbacks, device=device)
     click.echo(_format_end(ended, options))
+    if ended.reason == "interrupted":
+        click.get_current_context().exit(INTERRUPTED)
 
 
 def _parse_change(text: str) -> tuple[str, Any]:

@@ -305,7 +305,8 @@ class Loop:
                 f"{self.plan.steps} of the recipe; raise its steps or name another folder"
             )
         state = checkpoint.state
-        weights = {f"model.{name}": tensor for name, tensor in checkpoint.model.items()}
+        model_weights = _name_shared_weights(checkpoint.model, self.model)
+        weights = {f"model.{name}": tensor for name, tensor in model_weights.items()}
         optimizer = restore_optimizer_state(checkpoint.optimizer, state["optimizer"])
         scatter_state(self.loss_module, self.optimizer, weights, optimizer)
         self.progress = _Progress(**state["standing"])
@@ -334,6 +335,18 @@ def _model_weights(weights: Mapping[str, Tensor]) -> Tensors:
             stored[name.removeprefix("module.").removeprefix("model.")] = tensor
         seen.add(memory)
     return stored
+
+
+def _name_shared_weights(stored: Tensors, model: nn.Module) -> Tensors:
+    """The weights of a checkpoint under all names; a parameter with two names is stored once."""
+    names: dict[int, list[str]] = {}
+    for name, parameter in model.named_parameters(remove_duplicate=False):
+        names.setdefault(id(parameter), []).append(name)
+    weights = dict(stored)
+    for shared in names.values():
+        known = [name for name in shared if name in stored]
+        weights |= {name: stored[known[0]] for name in shared if known and name not in stored}
+    return weights
 
 
 def _parameter_groups(module: nn.Module, decay: float) -> list[dict[str, Any]]:

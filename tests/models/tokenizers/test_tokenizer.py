@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from models.tokenizers.corpora import LINES, trained
-from regard.errors import InputError, UnknownNameError
+from regard.errors import FileError, InputError, UnknownNameError
 from regard.models.tokenizers import Tokenizer, TokenizerPair
 
 TEXTS = ["I love you.", "我爱你。", "The quick brown fox"]
@@ -208,3 +208,34 @@ def test_a_copy_is_the_same_and_of_its_own():
 def test_one_tokenizer_is_its_own_source_and_target():
     assert tokenizer().source is tokenizer().target is tokenizer()
     assert "WordLevel" in repr(tokenizer())
+
+
+def test_a_saved_tokenizer_replaces_a_pair_and_keeps_other_files(tmp_path):
+    TokenizerPair(tokenizer(), tokenizer()).save(tmp_path)
+    (tmp_path / "notes.txt").write_text("mine")
+    tokenizer().save(tmp_path)
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {"tokenizer.json", "tokenizer_config.json", "notes.txt"}
+
+
+def test_a_full_disk_leaves_the_vocabulary_that_was_there(tmp_path, monkeypatch):
+    def full_disk(*_):
+        raise OSError(28, "No space left on device")
+
+    fresh().save(tmp_path / "vocabulary")
+    before = {path.name: path.read_bytes() for path in (tmp_path / "vocabulary").iterdir()}
+    monkeypatch.setattr("regard.models.tokenizers.tokenizer._write_json", full_disk)
+    for name in ("vocabulary", "other"):
+        with pytest.raises(
+            FileError, match=rf"the tokenizer to .*{name}: No space left on device;"
+        ):
+            tokenizer().save(tmp_path / name)
+    assert [path.name for path in tmp_path.iterdir()] == ["vocabulary"]
+    after = {path.name: path.read_bytes() for path in (tmp_path / "vocabulary").iterdir()}
+    assert after == before
+
+
+def test_a_tokenizer_is_not_saved_to_a_file(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(FileError, match="file is a file; expected a folder to write the tokenizer"):
+        tokenizer().save(tmp_path / "file")
