@@ -6,10 +6,12 @@ Run as a script, it compiles them in place and says what it built.
 
 import os
 import platform
+import secrets
 import shutil
 import subprocess
 import sys
 import sysconfig
+import time
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +49,8 @@ def compile_all(folder: Path = KERNELS, extra: tuple[str, ...] = ()) -> list[Pat
     built = []
     for name, flags in builds().items():
         target = folder / f"_native_{name}.so"
-        partial = target.with_suffix(f".{os.getpid()}.part")
+        _remove_old_parts(target)
+        partial = target.with_suffix(f".{secrets.token_hex(8)}.part")
         source = KERNELS / "cpp" / "native.cpp"
         command = [cxx, *FLAGS, *flags, *extra, str(source), "-o", str(partial)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
@@ -59,6 +62,16 @@ def compile_all(folder: Path = KERNELS, extra: tuple[str, ...] = ()) -> list[Pat
             partial.unlink(missing_ok=True)
             sys.stderr.write(f"regard: {target.name} was not built\n{done.stderr}\n")
     return built
+
+
+def _remove_old_parts(target: Path) -> None:
+    """Remove what builds that were killed left; none takes an hour."""
+    for path in target.parent.glob(f"{target.stem}.*.part"):
+        try:
+            if time.time() - path.stat().st_mtime > 3600:
+                path.unlink()
+        except OSError:  # another build was quicker
+            continue
 
 
 def wheel_tag() -> str:

@@ -29,6 +29,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from regard.files import atomic_file
 from regard.models import Recurrent, Transformer
 
 HERE = Path(__file__).parent
@@ -186,9 +187,8 @@ def times() -> list[dict[str, Any]]:
 
 def write(path: Path, results: object) -> None:
     """Write a JSON file completely or not at all."""
-    partial = path.with_suffix(".part")
-    partial.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
-    partial.replace(path)
+    with atomic_file(path) as temporary:
+        temporary.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 
 
 def main() -> None:

@@ -19,6 +19,7 @@ from time import monotonic
 import torch
 
 import regard
+from regard.files import atomic_file
 
 STORIES = 512  # stories sampled for a part, including those that do not end and are left out
 ROWS = 128  # stories sampled in one batch
@@ -39,9 +40,8 @@ def stories(model: regard.Transformer, part: int) -> Iterator[str]:
 
 def write(path: Path, text: str) -> None:
     """Write a file completely or not at all."""
-    partial = path.with_suffix(".part")
-    partial.write_text(text, encoding="utf-8")
-    partial.replace(path)
+    with atomic_file(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
 
 
 def gather(folder: Path) -> None:

@@ -1,10 +1,12 @@
 import json
 import re
+import signal
 
 import pytest
 
 from regard import from_pretrained
-from regard.training.events import Ended
+from regard.files import exclusive_lock
+from regard.training.events import Ended, Stepped
 
 RECIPE = """
 task = "language-modelling"
@@ -81,6 +83,28 @@ def test_without_a_device_the_best_one_is_left_to_training(run, recipe, monkeypa
     monkeypatch.setattr("regard.training.logs.TensorBoard", lambda path: path)
     run("train", str(recipe), "--tensorboard")
     assert devices == [(None, 3)]
+
+
+def test_ctrl_c_saves_and_ends_with_130_and_the_same_command_goes_on(run, recipe, monkeypatch):
+    def interrupt(log, event):
+        if isinstance(event, Stepped):
+            signal.raise_signal(signal.SIGINT)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("regard.training.logs.JsonLines.__call__", interrupt)
+        result = run("train", str(recipe), "--quiet")
+    assert (result.exit_code, result.stderr) == (130, "")
+    assert result.stdout == "interrupted after 1 steps; run the same command to go on\n"
+    assert run("train", str(recipe), "--quiet").stdout.startswith("done after 2 steps")
+
+
+def test_a_second_trainer_is_one_line_and_exit_code_2(run, recipe):
+    folder = recipe.parent / "run"
+    folder.mkdir()
+    with exclusive_lock(folder / ".lock", "", ""):
+        result = run("train", str(recipe), "--quiet")
+    assert (result.exit_code, len(result.stderr.splitlines())) == (2, 1)
+    assert f"is training in {folder}; wait until it ends" in result.stderr
 
 
 @pytest.mark.parametrize(

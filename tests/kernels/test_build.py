@@ -1,4 +1,5 @@
 import importlib.util
+import os
 from pathlib import Path
 from types import ModuleType
 
@@ -25,6 +26,17 @@ def test_what_is_compiled_can_be_loaded(
     [built] = build.compile_all(tmp_path)
     assert library.load(built) is not None
     assert [path.name for path in tmp_path.iterdir()] == ["_native_plain.so"]
+
+
+def test_what_killed_builds_left_is_removed_and_what_runs_stays(
+    build: ModuleType, tmp_path: Path
+) -> None:
+    old, new = tmp_path / "_native_plain.12.part", tmp_path / "_native_plain.13.part"
+    for path in (old, new):
+        path.touch()
+    os.utime(old, (0, 0))
+    build._remove_old_parts(tmp_path / "_native_plain.so")
+    assert list(tmp_path.iterdir()) == [new]
 
 
 def test_a_compiler_that_fails_does_not_fail_the_build(

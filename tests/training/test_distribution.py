@@ -5,11 +5,16 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
+from torch import nn
 
+from regard.errors import FileError, RegardError
+from regard.training import distribution
 from regard.training.checkpoints import checkpoints
-from regard.training.distribution import World, process_group
+from regard.training.distribution import World, process_group, scatter_state
 
 TESTS = Path(__file__).parents[1]
 
@@ -60,3 +65,32 @@ def test_without_torchrun_there_is_one_process() -> None:
         assert ranks.sum(3.0, 5.0) == [3.0, 5.0]
         assert ranks.any(True)
         assert not ranks.any(False)
+
+
+def test_an_error_of_the_first_process_is_raised_in_it() -> None:
+    with (
+        pytest.raises(FileError, match="full"),
+        World(0, 1, torch.device("cpu")).failing_together(),
+    ):
+        raise FileError("full")
+
+
+def test_an_error_of_the_first_process_ends_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(World, "any", lambda ranks, here: True)
+    second = World(1, 2, torch.device("cpu"))
+    with pytest.raises(RegardError, match="the first process has ended"), second.failing_together():
+        pass
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_only_the_first_process_gives_the_weights_that_all_load(
+    rank: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded: list[Any] = []
+    for name in ("set_model_state_dict", "set_optimizer_state_dict"):
+        monkeypatch.setattr(distribution, name, lambda *args, options: loaded.append(args[-1]))
+    monkeypatch.setattr(distribution.dist, "is_initialized", lambda: True)
+    monkeypatch.setattr(distribution.dist, "get_rank", lambda: rank)
+    module = nn.Linear(2, 3)
+    scatter_state(module, torch.optim.SGD(module.parameters()), {"a": 1}, {"b": 2})
+    assert loaded == ([{}, {}] if rank else [{"a": 1}, {"b": 2}])

@@ -2,15 +2,16 @@
 
 import sys
 from importlib.util import find_spec
+from io import FileIO
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 
-from regard.errors import RegardError
+from regard.errors import FileError, RegardError
 from regard.training.events import Ended, Evaluated, Stepped
-from regard.training.logs import TensorBoard
+from regard.training.logs import JsonLines, TensorBoard
 
 STEP = Stepped(7, 2.5, 99, 0.01, 1e-3, 0.7, 0.1)
 
@@ -57,3 +58,24 @@ def test_real_files_are_written(tmp_path: Path) -> None:
     log(STEP)
     log(Ended(7, "done"))
     assert next(path.name for path in tmp_path.iterdir()).startswith("events.out")
+
+
+def test_a_full_disk_is_told_and_no_half_line_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, calls = JsonLines(tmp_path / "log.jsonl"), []
+    log(STEP)
+    before = log.path.read_text()
+
+    class FullDisk(FileIO):
+        def write(self, data: bytes) -> int:
+            calls.append(data)
+            if len(calls) > 1:
+                raise OSError(28, "No space left on device")
+            return super().write(data[:9])
+
+    monkeypatch.setattr(Path, "open", lambda path, *_, **__: FullDisk(path, "ab"))
+    with pytest.raises(FileError, match=r"cannot write .*log.jsonl: No space left.*; make room"):
+        log(STEP)
+    monkeypatch.undo()
+    assert log.path.read_text() == before

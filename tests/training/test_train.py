@@ -1,11 +1,16 @@
 """From a recipe to a translator: the tiny corpus is learnt in less than a minute."""
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
+from shutil import rmtree
 
 import pytest
 
 from regard.errors import FileError, InputError, UnknownNameError
+from regard.files import exclusive_lock
 from regard.models import from_pretrained
 from regard.training.events import Ended, Evaluated, Event, Stepped
 from regard.training.logs import JsonLines
@@ -143,3 +148,95 @@ def test_a_language_model_has_no_parallel_files() -> None:
     recipe = load_recipe(TINY, **{"task": "language-modelling", "data.train": [["a.en", "a.zh"]]})
     with pytest.raises(InputError, match=r"data.train names two parallel files"):
         TASKS[recipe.task].learn_tokenizer(recipe)
+
+
+LANGUAGE_MODEL = """
+task = "language-modelling"
+folder = "run"
+[data]
+train = ["texts.txt"]
+dev = "texts.txt"
+[vocabulary]
+kind = "word"
+size = 60
+[model]
+d_model = 8
+layers = 1
+heads = 2
+d_ff = 11
+tie_embeddings = true
+[plan]
+steps = 2
+tokens = 64
+evaluate_every = 2
+"""
+
+
+@pytest.fixture
+def recipe(tmp_path: Path) -> Path:
+    (tmp_path / "texts.txt").write_text("once upon a time\nthe cat saw a dog\n" * 5)
+    return written(tmp_path, LANGUAGE_MODEL)
+
+
+@pytest.mark.parametrize("name", ["tokenizer.json", "tokenizer_config.json"])
+def test_a_part_of_a_vocabulary_is_learnt_again_before_the_first_checkpoint(
+    recipe: Path, name: str
+) -> None:
+    train(recipe)
+    run = recipe.parent / "run"
+    complete = (run / "tokenizer" / name).read_text()
+    rmtree(run / "checkpoints")
+    (run / "tokenizer" / name).unlink()
+    train(recipe)
+    assert (run / "tokenizer" / name).read_text() == complete
+
+
+@pytest.mark.parametrize("name", ["tokenizer.json", "tokenizer_config.json"])
+def test_a_part_of_a_vocabulary_that_checkpoints_need_is_refused(recipe: Path, name: str) -> None:
+    train(recipe)
+    (recipe.parent / "run" / "tokenizer" / name).unlink()
+    with pytest.raises(FileError, match=rf"has no {name}, and the checkpoints beside it need that"):
+        train(recipe)
+
+
+def test_one_of_two_vocabularies_is_a_part(tmp_path: Path) -> None:
+    changes = {"folder": str(tmp_path), "plan.steps": 1, "plan.evaluate_every": 1}
+    recipe = load_recipe(TINY, **changes)
+    TASKS[recipe.task].learn_tokenizer(recipe).source.save(tmp_path / "tokenizer")
+    train(recipe)
+    assert (tmp_path / "tokenizer" / "target_tokenizer.json").exists()
+
+
+def test_a_folder_in_which_another_run_is_training_is_refused(recipe: Path) -> None:
+    run = recipe.parent / "run"
+    run.mkdir()
+    with (
+        exclusive_lock(run / ".lock", "training", ""),
+        pytest.raises(
+            FileError, match=r"process \d+ on .* is training in .*run; wait until it ends"
+        ),
+    ):
+        train(recipe)
+    train(recipe)
+    assert not (run / ".lock").exists()
+
+
+def test_a_run_folder_that_cannot_be_made_is_named(recipe: Path) -> None:
+    (recipe.parent / "run").write_text("a file")
+    with pytest.raises(FileError, match=r"cannot write to .*run: File exists"):
+        train(recipe)
+
+
+@pytest.mark.slow
+def test_two_processes_go_on_with_shared_weights_and_write_the_model(
+    recipe: Path,
+) -> None:
+    train(recipe)
+    start = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    changes = ["--set", "plan.steps=3", "--set", "plan.sharing=fsdp"]
+    command = [sys.executable, *start, "-m", "regard", "train", str(recipe), *changes]
+    settings = os.environ | {"OMP_NUM_THREADS": "1", "COVERAGE_CORE": ""}
+    done = subprocess.run(command, env=settings, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert "the model is in" in done.stdout
+    assert from_pretrained(recipe.parent / "run" / "model").config.tie_embeddings

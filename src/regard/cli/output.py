@@ -14,6 +14,8 @@ from regard.files import atomic_file
 from regard.terminal import print_line, print_text
 from regard.unicode import escape_controls
 
+INTERRUPTED = 130  # the exit code after Ctrl-C
+
 
 def prepare_streams() -> None:
     """Let stdout and stderr carry every character, whatever the system's encoding.

@@ -9,13 +9,12 @@ from click.shell_completion import get_completion_class
 
 from regard._version import __version__
 from regard.cli.lazy import LazyCommand, LazyGroup
-from regard.cli.output import decode_arguments, prepare_streams, prepare_warnings
+from regard.cli.output import INTERRUPTED, decode_arguments, prepare_streams, prepare_warnings
 from regard.errors import RegardError
 from regard.terminal import print_line, print_text
 from regard.unicode import cut_text
 
 _ERROR = 2
-_INTERRUPTED = 130
 _LONGEST_ERROR = 4000  # characters of an error that are printed; a name in it may be longer
 _SHELLS = ("bash", "zsh", "fish")
 
@@ -70,7 +69,7 @@ class Program(LazyGroup):
             sys.exit(super().main(decode_arguments(args), **settings))
         except (click.Abort, KeyboardInterrupt):
             _print_error("interrupted")
-            sys.exit(_INTERRUPTED)
+            sys.exit(INTERRUPTED)
         except click.ClickException as error:
             _print_error(error.format_message(), _help_hint(error))
         except RegardError as error:

@@ -8,7 +8,7 @@ import click
 
 from regard.cli import options
 from regard.cli.lazy import command
-from regard.cli.output import to_json_text
+from regard.cli.output import INTERRUPTED, to_json_text
 from regard.documents import parse_json
 from regard.errors import InputError
 from regard.terminal import make_console, print_text
@@ -82,6 +82,8 @@ def _train(options: TrainOptions) -> None:
         callbacks.append(TrainingBar(make_console(stderr=True)))
     ended = train(recipe, callbacks=callbacks, device=device)
     print_text(_format_end(ended, options))
+    if ended.reason == "interrupted":
+        click.get_current_context().exit(INTERRUPTED)
 
 
 def _parse_change(text: str) -> tuple[str, Any]:

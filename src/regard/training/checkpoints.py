@@ -7,7 +7,6 @@ folder with the name of a checkpoint is always complete.
 
 import json
 import re
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +19,7 @@ from torch import Tensor
 
 from regard.documents import AnyFloat, check_record, read_json
 from regard.errors import FileError, InputError
-from regard.files import atomic_folder
+from regard.files import atomic_folder, remove_folder, remove_leftovers
 
 _NAME = re.compile(r"step-(\d{8})")
 _PARTS = ("model.safetensors", "optimizer.safetensors", "state.json")
@@ -136,9 +135,10 @@ def remove_old_checkpoints(folder: Path, keep: int, spared: Sequence[Path] = ())
     """Remove all but the newest `keep` checkpoints and the spared ones, and unfinished ones."""
     for path in checkpoints(folder)[:-keep]:
         if path not in spared:
-            shutil.rmtree(path, ignore_errors=True)
-    for path in folder.glob(".step-*"):
-        shutil.rmtree(path, ignore_errors=True)
+            remove_folder(path)
+    remove_leftovers(folder)
+    for path in folder.glob(".step-*"):  # unfinished ones of earlier versions
+        remove_folder(path)
 
 
 def average_weights(paths: Sequence[Path]) -> Tensors:

@@ -1,13 +1,17 @@
 """Context managers around the training loop: deferred interrupts, and torch.compile."""
 
+import math
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
 import torch
 from torch import nn
+
+_SECONDS = 1.0  # within which two signals are the same interruption
 
 
 @contextmanager
@@ -29,17 +33,22 @@ def compiled_model(model: nn.Module, *, enabled: bool) -> Iterator[None]:
 
 @contextmanager
 def deferred_interrupts(signals: list[int]) -> Iterator[None]:
-    """Append Ctrl-C and SIGTERM to `signals` instead of raising; a second one raises at once.
+    """Append Ctrl-C and SIGTERM to `signals` instead of raising; a later second one raises at once.
 
-    The training loop reads the list after each step, saves a checkpoint and ends.
+    The training loop reads the list after each step, saves a checkpoint and ends. Under torchrun
+    one Ctrl-C arrives twice within a moment: from the terminal, and from torchrun.
     """
     if threading.current_thread() is not threading.main_thread():
         yield  # Python sets signal handlers in the main thread only
         return
 
+    first = math.inf
+
     def record(number: int, frame: FrameType | None) -> None:
-        if signals:
+        nonlocal first
+        if signals and time.monotonic() - first > _SECONDS:
             raise KeyboardInterrupt
+        first = min(first, time.monotonic())
         signals.append(number)
 
     before = {kind: signal.signal(kind, record) for kind in (signal.SIGINT, signal.SIGTERM)}

@@ -74,6 +74,20 @@ class World:
                 f"like, to go on from step {newest()}"
             ) from error
 
+    @contextmanager
+    def failing_together(self) -> Iterator[None]:
+        """Around work of the first process: if it fails there, all processes raise, none waits."""
+        error: Exception | None = None
+        try:
+            yield
+        except Exception as raised:
+            error = raised
+        failed = self.any(error is not None)
+        if error is not None:
+            raise error
+        if failed:
+            raise RegardError("the first process has ended with an error, which it has printed")
+
     def barrier(self) -> None:
         """Wait until all processes have called this."""
         if self.size > 1:
@@ -146,6 +160,8 @@ def scatter_state(
 ) -> None:
     """Send weights and optimiser state, which the first process has read, to all processes."""
     options = _SCATTER_OPTIONS if dist.is_initialized() else StateDictOptions(full_state_dict=True)
+    if dist.is_initialized() and dist.get_rank():
+        weights, state = {}, {}  # torch adds DDP's prefix to the names in the first process only
     set_model_state_dict(module, weights, options=options)
     set_optimizer_state_dict(module, optimizer, state, options=options)
 

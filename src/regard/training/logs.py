@@ -3,10 +3,11 @@
 import json
 import time
 from dataclasses import asdict, replace
+from io import SEEK_END, FileIO
 from pathlib import Path
 from typing import Any
 
-from regard.errors import RegardError
+from regard.errors import FileError, RegardError
 from regard.training.events import Ended, Evaluated, Event, Saved, Started, Stepped
 
 
@@ -18,10 +19,28 @@ class JsonLines:
 
     def __call__(self, event: Event) -> None:
         """Log an event."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
         line = json.dumps({"time": round(time.time(), 3)} | record(event), ensure_ascii=False)
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(line + "\n")
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with self.path.open("ab", buffering=0) as file:
+                _append(file, f"{line}\n".encode())
+        except OSError as error:
+            raise FileError(
+                f"cannot write {self.path}: {error.strerror or error}; make room and run again to "
+                "go on from the newest checkpoint"
+            ) from error
+
+
+def _append(file: FileIO, line: bytes) -> None:
+    """Append a line whole or not at all; without a buffer, a kill cannot cut it either."""
+    size = file.seek(0, SEEK_END)
+    try:
+        written = file.write(line)
+        if written != len(line):  # there was room for a part
+            file.write(line[written:])
+    except OSError:
+        file.truncate(size)
+        raise
 
 
 class TensorBoard:

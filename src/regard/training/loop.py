@@ -285,10 +285,14 @@ class Loop:
             path = save_checkpoint(
                 Checkpoint(self.progress.step, _model_weights(weights), tensors, state), self.folder
             )
-            best = self.folder / f"step-{self.progress.best_step:08d}"
-            remove_old_checkpoints(self.folder, self.plan.keep, spared=[best])
+            self._remove_old_checkpoints()
             self._report(Saved(self.progress.step, path))
         self.ranks.barrier()
+
+    def _remove_old_checkpoints(self) -> None:
+        """Remove all checkpoints but the newest ones and the best one."""
+        best = self.folder / f"step-{self.progress.best_step:08d}"
+        remove_old_checkpoints(self.folder, self.plan.keep, spared=[best])
 
     def _resume(self) -> None:
         """Continue from the newest checkpoint, if there is one."""
@@ -310,7 +314,8 @@ class Loop:
     def _restore(self, checkpoint: Checkpoint) -> None:
         """Take over the weights and the whole state of a checkpoint."""
         state = checkpoint.state
-        weights = {f"model.{name}": tensor for name, tensor in checkpoint.model.items()}
+        model_weights = _name_shared_weights(checkpoint.model, self.model)
+        weights = {f"model.{name}": tensor for name, tensor in model_weights.items()}
         optimizer = restore_optimizer_state(checkpoint.optimizer, state["optimizer"], weights)
         scatter_state(self.loss_module, self.optimizer, weights, optimizer)
         self.progress = _Progress(**state["standing"])
@@ -318,6 +323,8 @@ class Loop:
         if isinstance(self.task, StatefulTask) and state.get("task"):
             self.task.restore(state["task"])
         torch.set_rng_state(torch.tensor(state["generators"], dtype=torch.uint8))
+        if self.ranks.is_first:  # the process before may have been killed before it could
+            self._remove_old_checkpoints()
 
     def _report(self, event: Event) -> None:
         """Call the callbacks, in the first process only."""
@@ -337,6 +344,18 @@ def _model_weights(weights: Mapping[str, Tensor]) -> Tensors:
             stored[name.removeprefix("module.").removeprefix("model.")] = tensor
         seen.add(memory)
     return stored
+
+
+def _name_shared_weights(stored: Tensors, model: nn.Module) -> Tensors:
+    """The weights of a checkpoint under all names; a parameter with two names is stored once."""
+    names: dict[int, list[str]] = {}
+    for name, parameter in model.named_parameters(remove_duplicate=False):
+        names.setdefault(id(parameter), []).append(name)
+    weights = dict(stored)
+    for shared in names.values():
+        known = [name for name in shared if name in stored]
+        weights |= {name: stored[known[0]] for name in shared if known and name not in stored}
+    return weights
 
 
 def _parameter_groups(module: nn.Module, decay: float) -> list[dict[str, Any]]:

@@ -1,7 +1,8 @@
 """Training a model by a recipe: `train` builds it, runs the loop and writes the result."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,8 @@ import torch
 from torch import nn
 
 from regard.attention import Hard, StraightThrough
-from regard.errors import InputError, UnknownNameError
+from regard.errors import FileError, InputError, UnknownNameError
+from regard.files import exclusive_lock
 from regard.models import Transformer, TransformerConfig
 from regard.models.generation import GenerationSettings
 from regard.models.recurrent import Recurrent, RecurrentConfig
@@ -45,7 +47,7 @@ def train(
     """
     if not isinstance(recipe, Recipe):
         recipe = load_recipe(recipe, **changes or {})
-    with process_group(device) as ranks:
+    with process_group(device) as ranks, _locked_folder(recipe.folder, ranks):
         torch.manual_seed(recipe.seed)
         tokenizer = _tokenizer(recipe, ranks)
         model = build_model(recipe, tokenizer)
@@ -53,6 +55,10 @@ def train(
         loop = Loop(model, task, recipe.plan, recipe.folder, ranks, callbacks)
         ended = loop.run()
         if ranks.is_first and ended.reason in ("done", "stopped early"):
+            if recipe.plan.sharing == "fsdp" and ranks.size > 1:
+                model = build_model(
+                    recipe, tokenizer
+                )  # the trained one holds a part of the weights
             ended = replace(ended, path=write_finished_model(recipe, model))
         for callback in callbacks if ranks.is_first else ():
             callback(ended)
@@ -136,13 +142,42 @@ def _best(folder: Path) -> Path:
     return folder / f"step-{newest.state['standing']['best_step']:08d}"
 
 
+@contextmanager
+def _locked_folder(folder: Path, ranks: World) -> Iterator[None]:
+    """Refuse to train in a folder in which another run is training."""
+    with ExitStack() as stack:
+        with ranks.failing_together():
+            if ranks.is_first:
+                try:
+                    folder.mkdir(parents=True, exist_ok=True)
+                except OSError as error:
+                    raise FileError(f"cannot write to {folder}: {error.strerror}") from error
+                advice = "wait until it ends, or name another folder in the recipe"
+                lock = exclusive_lock(folder / ".lock", f"training in {folder}", advice)
+                stack.enter_context(lock)
+        yield
+
+
 def _tokenizer(recipe: Recipe, ranks: World) -> Tokenizer:
     """The tokenizer of the run; at the first call the first process learns it from the corpus."""
     folder = recipe.folder / "tokenizer"
-    if ranks.is_first and not (folder / "tokenizer.json").exists():
-        TASKS[recipe.task].learn_tokenizer(recipe).save(folder)
-    ranks.barrier()
+    with ranks.failing_together():
+        if ranks.is_first and (missing := _missing_tokenizer_file(folder, recipe)):
+            if checkpoints(recipe.folder / "checkpoints"):
+                raise FileError(
+                    f"{folder} has no {missing}, and the checkpoints beside it need that "
+                    f"vocabulary; put the file back, or remove {recipe.folder} to begin anew"
+                )
+            TASKS[recipe.task].learn_tokenizer(recipe).save(folder)
     return Tokenizer.load(folder)
+
+
+def _missing_tokenizer_file(folder: Path, recipe: Recipe) -> str | None:
+    """The first file that the vocabulary of the run lacks; earlier versions could leave a part."""
+    names = ["tokenizer.json", "tokenizer_config.json"]
+    if recipe.task == "translation" and recipe.vocabulary.target_size is not None:
+        names.append("target_tokenizer.json")
+    return next((name for name in names if not (folder / name).is_file()), None)
 
 
 def _generation_settings(target: Tokenizer, longest: int) -> GenerationSettings:

@@ -2,13 +2,15 @@ import json
 
 import pytest
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from models.checkpoints.peers import peer
 from models.transformer.cases import WRITERS, small
 from regard.errors import FileError, InputError, UnknownNameError
+from regard.files import replacement
 from regard.models import GenerationSettings, Tokenizer, Transformer, from_pretrained
-from regard.models.checkpoints import Pretrained, register
+from regard.models.checkpoints import Pretrained, pretrained, register
 
 
 @pytest.fixture
@@ -241,3 +243,33 @@ def test_another_class_of_models_is_found_by_its_name(tmp_path):
 def test_weights_are_floating_point(folder):
     with pytest.raises(InputError, match=r"floating-point dtype, got torch.int8"):
         from_pretrained(folder, dtype=torch.int8)
+
+
+def test_a_full_disk_that_safetensors_reports_is_a_sentence(folder, monkeypatch):
+    def full_disk(*_, **__):
+        raise SafetensorError("I/O error: No space left on device (os error 28)")
+
+    monkeypatch.setattr("regard.models.checkpoints.pretrained.save_file", full_disk)
+    with pytest.raises(
+        FileError, match=r"cannot write the checkpoint to .*No space left.*make room"
+    ):
+        small("gpt2").save_pretrained(folder)
+
+
+def test_a_folder_that_a_killed_process_set_aside_is_found(folder):
+    folder.rename(replacement._set_aside_path(folder))
+    assert from_pretrained(folder).config == small("vaswani").config
+
+
+def test_a_model_that_is_replaced_while_it_is_read_is_read_again(folder, monkeypatch):
+    read, calls = pretrained._load_own, []
+
+    def replace_before_weights(folder, config, dtype):
+        calls.append(config)
+        if len(calls) == 1:
+            small("gpt2").save_pretrained(folder)
+        return read(folder, config, dtype)
+
+    monkeypatch.setattr(pretrained, "_load_own", replace_before_weights)
+    assert from_pretrained(folder).config == small("gpt2").config
+    assert len(calls) == 2

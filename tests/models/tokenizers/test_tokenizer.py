@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from models.tokenizers.corpora import LINES, trained
-from regard.errors import InputError, UnknownNameError
+from regard.errors import FileError, InputError, UnknownNameError
 from regard.models.tokenizers import Tokenizer, TokenizerPair
 
 TEXTS = ["I love you.", "我爱你。", "The quick brown fox"]
@@ -214,3 +214,34 @@ def test_a_maximum_that_is_longer_than_any_text_cuts_nothing():
     whole = tokenizer().encode("The quick brown fox")
     cut = tokenizer().encode("The quick brown fox", truncation=True, max_length=10**30)
     assert cut == whole
+
+
+def test_a_saved_tokenizer_replaces_a_pair_and_keeps_other_files(tmp_path):
+    TokenizerPair(tokenizer(), tokenizer()).save(tmp_path)
+    (tmp_path / "notes.txt").write_text("mine")
+    tokenizer().save(tmp_path)
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {"tokenizer.json", "tokenizer_config.json", "notes.txt"}
+
+
+def test_a_full_disk_leaves_the_vocabulary_that_was_there(tmp_path, monkeypatch):
+    def full_disk(*_):
+        raise OSError(28, "No space left on device")
+
+    fresh().save(tmp_path / "vocabulary")
+    before = {path.name: path.read_bytes() for path in (tmp_path / "vocabulary").iterdir()}
+    monkeypatch.setattr("regard.models.tokenizers.tokenizer._write_json", full_disk)
+    for name in ("vocabulary", "other"):
+        with pytest.raises(
+            FileError, match=rf"the tokenizer to .*{name}: No space left on device;"
+        ):
+            tokenizer().save(tmp_path / name)
+    assert [path.name for path in tmp_path.iterdir()] == ["vocabulary"]
+    after = {path.name: path.read_bytes() for path in (tmp_path / "vocabulary").iterdir()}
+    assert after == before
+
+
+def test_a_tokenizer_is_not_saved_to_a_file(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(FileError, match="file is a file; expected a folder to write the tokenizer"):
+        tokenizer().save(tmp_path / "file")

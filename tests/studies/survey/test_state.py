@@ -4,8 +4,9 @@ import pytest
 import torch
 from torch import nn
 
-from regard.errors import FileError
+from regard.errors import FileError, RegardError
 from regard.studies.survey.files import to_json
+from regard.studies.survey.processes import Processes
 from regard.studies.survey.state import State, StateFile, fingerprint, text_digest
 from studies.survey.test_table import survey
 
@@ -120,3 +121,27 @@ def test_a_state_nested_too_deeply_is_refused(tmp_path):
     (tmp_path / "s").write_text("[" * 99999)
     with pytest.raises(FileError, match="is nested too deeply"):
         StateFile(tmp_path / "s").load()
+
+
+def test_a_state_that_another_survey_works_on_is_refused(tmp_path):
+    with (
+        StateFile(tmp_path / "s").locked(Processes()),
+        pytest.raises(FileError, match=r"process \d+ on .* is surveying with the state .*s; wait"),
+        StateFile(tmp_path / "s").locked(Processes()),
+    ):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_other_processes_of_a_refused_survey_end_too(tmp_path, monkeypatch):
+    monkeypatch.setattr(Processes, "any", lambda processes, *flags: [True])
+    with (
+        pytest.raises(RegardError, match="the first process has ended"),
+        StateFile(tmp_path / "s").locked(Processes(1, 2)),
+    ):
+        pass
+
+
+def test_without_a_file_there_is_nothing_to_lock():
+    with StateFile(None).locked(Processes()), StateFile(None).locked(Processes()):
+        pass

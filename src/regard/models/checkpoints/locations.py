@@ -5,8 +5,26 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from regard.errors import FileError, InputError, nearest_name
+from regard.files import finish_replacement
 
-__all__ = ["checkpoint_folder", "is_file_name", "is_sentence", "shipped_models", "shorten"]
+__all__ = [
+    "FILE_NAMES",
+    "checkpoint_folder",
+    "is_file_name",
+    "is_sentence",
+    "shipped_models",
+    "shorten",
+]
+
+# The files that save_pretrained writes: those left over from an earlier save are removed.
+FILE_NAMES = (
+    "config.json",
+    "model.safetensors",
+    "tokenizer.json",
+    "target_tokenizer.json",
+    "tokenizer_config.json",
+    "generation_config.json",
+)
 
 ZOO = Path(__file__).parents[2] / "zoo"
 
@@ -75,6 +93,7 @@ def _existing_path(name: str | Path) -> Path | None:
     """The path of this name if there is something; None if not, or if the name is no path."""
     try:
         path = Path(name).expanduser()
+        finish_replacement(path, FILE_NAMES)
         return path if path.exists() else None
     except PermissionError as error:
         raise FileError(f"cannot read {name}: {error.strerror}") from error

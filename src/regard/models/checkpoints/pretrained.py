@@ -7,16 +7,17 @@ from typing import Any, ClassVar, Literal, TypeVar
 
 import torch
 from jaxtyping import Int
+from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from regard.documents import check_value
 from regard.errors import FileError, InputError, UnknownNameError
-from regard.files import atomic_folder
+from regard.files import atomic_folder, read_unchanged_folder
 from regard.models.checkpoints.build_limits import limit_sizes
 from regard.models.checkpoints.families import FAMILIES
 from regard.models.checkpoints.files import CheckpointTensors, read_json
-from regard.models.checkpoints.locations import checkpoint_folder
+from regard.models.checkpoints.locations import FILE_NAMES, checkpoint_folder
 from regard.models.checkpoints.parameter_mapping import (
     MappedTensor,
     copy_parameters,
@@ -33,15 +34,6 @@ __all__ = ["Pretrained", "from_pretrained"]
 P = TypeVar("P", bound="Pretrained")
 Precision = Literal["float", "int8"]
 
-# The files that save_pretrained writes: those left over from an earlier save are removed.
-FILE_NAMES = (
-    "config.json",
-    "model.safetensors",
-    "tokenizer.json",
-    "target_tokenizer.json",
-    "tokenizer_config.json",
-    "generation_config.json",
-)
 _TOKENIZER_FILES = (
     "tokenizer.json", "source.spm", "tokenizer.model", "spiece.model", "sentencepiece.bpe.model",
     "merges.txt", "vocab.txt",
@@ -100,8 +92,11 @@ class Pretrained(nn.Module):
                 self._write(temporary)
         except FileError:
             raise
-        except OSError as error:
-            raise FileError(f"cannot write the checkpoint to {folder}: {error}") from error
+        except (OSError, SafetensorError) as error:
+            raise FileError(
+                f"cannot write the checkpoint to {folder}: {error}; what was there before is as it "
+                "was, make room or name another folder"
+            ) from error
 
     def prepare_decoder_input_ids_from_labels(
         self, labels: Int[Tensor, "batch target"]
@@ -125,7 +120,7 @@ class Pretrained(nn.Module):
         (folder / "generation_config.json").write_text(self.generation.to_json(), encoding="utf-8")
         save_file(_tensors(self), folder / "model.safetensors", {"format": "pt"})
         if self.tokenizer is not None:
-            self.tokenizer.save(folder)
+            self.tokenizer.write_files(folder)
 
 
 def from_pretrained(
@@ -140,6 +135,12 @@ def from_pretrained(
     if not dtype.is_floating_point:
         raise InputError(f"expected a floating-point dtype, got {dtype}")
     folder = checkpoint_folder(name)
+    model = read_unchanged_folder(folder, lambda: _load_folder(folder, dtype))
+    return _quantise(model.eval(), name) if precision == "int8" else model.eval()
+
+
+def _load_folder(folder: Path, dtype: torch.dtype) -> Any:
+    """The model of a folder, with its tokenizer and generation settings."""
     config = read_json(folder / "config.json")
     model = (
         _load_own(folder, config, dtype)
@@ -148,7 +149,7 @@ def from_pretrained(
     )
     model.tokenizer = _tokenizer(folder)
     model.generation = _generation(folder, config)
-    return _quantise(model.eval(), name) if precision == "int8" else model.eval()
+    return model
 
 
 def _quantise(model: Any, name: str | Path) -> Any:

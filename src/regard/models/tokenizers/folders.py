@@ -10,8 +10,10 @@ from regard.documents import check_value, quote_value, read_json
 from regard.errors import FileError, InputError, RegardError
 from regard.models.tokenizers.sentencepiece import HIDDEN, marian_backend, piece_backend
 
-__all__ = ["HIDDEN", "SpecialTokens", "TokenizerParts", "read_folder"]
+__all__ = ["FILE_NAMES", "HIDDEN", "SpecialTokens", "TokenizerParts", "read_folder"]
 
+# The files of a tokenizer that we write; the second only if source and target have one each.
+FILE_NAMES = ("tokenizer.json", "target_tokenizer.json", "tokenizer_config.json")
 # The usual names of special tokens by role, for tokenizers without a tokenizer_config.json.
 _ROLE_NAMES = {
     "bos_token": ("<s>", "<|begin_of_text|>", "<|endoftext|>", "<bos>"),

@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 import tokenizers
 from torch import Tensor
 
-from regard.errors import InputError
+from regard.errors import FileError, InputError
+from regard.files import atomic_folder
 from regard.models.tokenizers.encoding import (
     BatchEncoding,
     Options,
@@ -17,7 +18,13 @@ from regard.models.tokenizers.encoding import (
     encode_texts,
     encoding_fields,
 )
-from regard.models.tokenizers.folders import HIDDEN, SpecialTokens, TokenizerParts, read_folder
+from regard.models.tokenizers.folders import (
+    FILE_NAMES,
+    HIDDEN,
+    SpecialTokens,
+    TokenizerParts,
+    read_folder,
+)
 from regard.models.tokenizers.training import (
     Chinese,
     Kind,
@@ -116,10 +123,26 @@ class Tokenizer:
         return TokenizerPair(*(Tokenizer(*parts) for parts in content))
 
     def save(self, folder: str | Path) -> None:
-        """Write tokenizer.json, and tokenizer_config.json with the special tokens."""
+        """Write tokenizer.json, and tokenizer_config.json with the special tokens.
+
+        Both are written or none; other files of an existing folder are kept.
+        """
         folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        self.backend_tokenizer.save(str(folder / "tokenizer.json"))
+        if folder.exists() and not folder.is_dir():
+            raise FileError(f"{folder} is a file; expected a folder to write the tokenizer to")
+        try:
+            with atomic_folder(folder, own_names=FILE_NAMES) as temporary:
+                self.write_files(temporary)
+        except OSError as error:
+            reason = error.strerror or error
+            raise FileError(
+                f"cannot write the tokenizer to {folder}: {reason}; what was there before is as it "
+                "was, make room or name another folder"
+            ) from error
+
+    def write_files(self, folder: Path) -> None:
+        """Write the files of the tokenizer one by one into an existing folder."""
+        _write_backend(folder / "tokenizer.json", self.backend_tokenizer)
         _write_json(folder / "tokenizer_config.json", self.special_tokens.to_json())
 
     @property
@@ -337,15 +360,19 @@ class TokenizerPair(Tokenizer):
         """The tokenizer of the target text."""
         return self._target
 
-    def save(self, folder: str | Path) -> None:
+    def write_files(self, folder: Path) -> None:
         """Write tokenizer.json, target_tokenizer.json, and one config for both."""
-        self.source.save(folder)
-        folder = Path(folder)
-        self.backend_tokenizer.save(str(folder / "target_tokenizer.json"))
+        _write_backend(folder / "tokenizer.json", self.source.backend_tokenizer)
+        _write_backend(folder / "target_tokenizer.json", self.target.backend_tokenizer)
         both = self.source.special_tokens.to_json() | {
             "target": self.target.special_tokens.to_json()
         }
         _write_json(folder / "tokenizer_config.json", both)
+
+
+def _write_backend(file: Path, backend: tokenizers.Tokenizer) -> None:
+    """Write a tokenizer.json; the library's own method reports a full disk as a bare Exception."""
+    file.write_text(backend.to_str(pretty=True), encoding="utf-8")
 
 
 def _write_json(file: Path, content: dict[str, Any]) -> None:

@@ -67,7 +67,8 @@ def survey(
         "portion": PORTION,
     }
     state_file = StateFile(None if state is None else Path(state), settings)
-    return SurveyRun(passes, state_file, on_progress).over(texts)
+    with state_file.locked(Processes.here()):
+        return SurveyRun(passes, state_file, on_progress).over(texts)
 
 
 def takes_pairs(model: nn.Module) -> bool:

@@ -2,7 +2,8 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypedDict
@@ -11,9 +12,10 @@ import torch
 from torch import nn
 
 from regard.documents import check_record, quote_value, read_json
-from regard.errors import FileError, InputError
-from regard.files import atomic_file
+from regard.errors import FileError, InputError, RegardError
+from regard.files import atomic_file, exclusive_lock
 from regard.studies.survey.files import SurveyRecord, from_json, to_json
+from regard.studies.survey.processes import Processes
 from regard.studies.survey.table import Survey
 
 FORMAT = "regard survey state 2"
@@ -103,6 +105,26 @@ class StateFile:
         record = {"format": FORMAT, "checksum": _checksum(record), **record}
         with atomic_file(self.path) as temporary:
             temporary.write_text(json.dumps(record, ensure_ascii=False), encoding="utf-8")
+
+    @contextmanager
+    def locked(self, processes: Processes) -> Iterator[None]:
+        """Refuse to work on a state that another survey is working on; all processes raise then."""
+        error: FileError | None = None
+        with ExitStack() as stack:
+            if self.path is not None and processes.first:
+                lock = self.path.with_name(f"{self.path.name}.lock")
+                advice = "wait until it ends, or write to another file"
+                work = f"surveying with the state {self.path}"
+                try:
+                    stack.enter_context(exclusive_lock(lock, work, advice))
+                except FileError as raised:
+                    error = raised
+            failed = processes.any(error is not None)[0]
+            if error is not None:
+                raise error
+            if failed:
+                raise RegardError("the first process has ended with an error, which it has printed")
+            yield
 
     @property
     def refusal(self) -> FileError:

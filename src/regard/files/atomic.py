@@ -1,22 +1,15 @@
-"""Write a file or a folder whole or not at all.
+"""`atomic_file` and `atomic_folder`: blocks that write a file or a folder whole or not at all."""
 
-Both functions give a temporary path in the same folder as the target. The caller writes there; when
-the block ends without an exception, the temporary path is renamed to the target. If the block
-raises, whatever stood at the target before is untouched and the temporary path is removed::
-
-    with atomic_file(Path("map.csv")) as temporary:
-        temporary.write_text("query,key,weight")  # writes .regard-1f0c….part
-    # only here does map.csv exist, or have its new content
-"""
-
+import errno
 import os
-import secrets
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from regard.errors import FileError
+from regard.files.replacement import finish_replacement, replace_folder, writes_inside
+from regard.files.temporary import remove_leftovers, temporary_path
 
 __all__ = ["atomic_file", "atomic_folder"]
 
@@ -31,9 +24,8 @@ def atomic_file(path: Path, *, durable: bool = False, advice: str = "") -> Itera
     """
     # A link stays a link, as with open(): the file that it points to is replaced.
     target = Path(os.path.realpath(path))
-    # The random name lets several processes write the same path at once, and it is short even
-    # where the name of the target is as long as a file system allows.
-    temporary = target.with_name(f".regard-{secrets.token_hex(8)}.part")
+    remove_leftovers(target.parent)
+    temporary = temporary_path(target.parent)
     try:
         yield temporary
         if durable:
@@ -56,35 +48,47 @@ def atomic_file(path: Path, *, durable: bool = False, advice: str = "") -> Itera
 def atomic_folder(path: Path, *, own_names: Sequence[str] | None = None) -> Iterator[Path]:
     """Give a temporary folder that becomes `path` when the block ends without an exception.
 
-    An existing folder is replaced. With `own_names` it stays, its files of the new names are
-    replaced one by one, and those of `own_names` that were not written again are removed, so that a
-    folder in which a user keeps other files can be written to. All files are on the disk before any
-    gets its name. An OSError is passed on, because only the caller knows what was to be written.
+    An existing folder is replaced in one step. With `own_names` its other files are kept, so that a
+    folder in which a user keeps files can be written to; those of `own_names` that were not written
+    again are removed. All files are on the disk before the folder gets its name. An OSError is
+    passed on, because only the caller knows what was to be written.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    temporary.mkdir()
+    # A link to a folder stays a link: the folder that it points to is replaced.
+    target = Path(os.path.realpath(path))
+    target.parent.mkdir(parents=True, exist_ok=True)
+    finish_replacement(target, own_names)
+    temporary = _make_temporary_folder(target)
     try:
         yield temporary
         for file in temporary.iterdir():
             _sync(file)
-        if own_names is not None and path.exists():
-            _merge_files(temporary, path, own_names)
-        else:
-            if path.exists():
-                shutil.rmtree(path)
-            temporary.rename(path)
+        with suppress(OSError):  # not every system can sync a folder
+            _sync(temporary)
+        replace_folder(temporary, target, own_names)
+        with suppress(OSError):
+            _sync(target.parent)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _merge_files(source: Path, target: Path, own_names: Sequence[str]) -> None:
-    """Move all files of one folder into another; remove its own files that are not among them."""
-    written = {file.name for file in source.iterdir()}
-    for file in source.iterdir():
-        file.replace(target / file.name)
-    for stale in {*own_names} - written:
-        (target / stale).unlink(missing_ok=True)
+def _make_temporary_folder(target: Path) -> Path:
+    """A new folder beside the target, or inside it where it has to be replaced from inside."""
+    for folder in (target.parent, target):
+        remove_leftovers(folder)
+    inside = temporary_path(target)
+    if target.is_dir() and writes_inside(target):
+        inside.mkdir()
+        return inside
+    temporary = temporary_path(target.parent)
+    try:
+        temporary.mkdir()
+    except OSError as error:
+        # The folder may belong to the user where its parent does not.
+        if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS) or not target.is_dir():
+            raise
+        inside.mkdir()
+        return inside
+    return temporary
 
 
 def _sync(path: Path) -> None:

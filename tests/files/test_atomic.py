@@ -1,3 +1,7 @@
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from regard.errors import FileError
@@ -17,13 +21,26 @@ def write_half(path, error, **options):
 def write_without_disk(path, function, monkeypatch):
     with atomic_file(path, durable=True, advice="; try b") as temporary:
         temporary.write_text("after")
-        monkeypatch.setattr(f"regard.files.os.{function}", full_disk)
+        monkeypatch.setattr(f"regard.files.atomic.os.{function}", full_disk)
 
 
 def write_half_a_folder(path, **options):
     with atomic_folder(path, **options) as temporary:
         (temporary / "old").write_text("half")
         full_disk()
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+from regard.files import atomic_file, atomic_folder
+
+place = Path(sys.argv[1])
+file, folder = atomic_file(place / "a.txt"), atomic_folder(place / "b")
+file.__enter__().touch()
+(folder.__enter__() / "half").touch()
+os._exit(9)
+"""
 
 
 def names(folder):
@@ -62,7 +79,9 @@ def test_a_durable_file_that_does_not_reach_the_disk_is_not_put_in_place(
 
 def test_a_folder_that_cannot_be_synced_does_not_matter(tmp_path, monkeypatch):
     calls = []
-    monkeypatch.setattr("regard.files._sync", lambda path: calls.append(path) or path.read_bytes())
+    monkeypatch.setattr(
+        "regard.files.atomic._sync", lambda path: calls.append(path) or path.read_bytes()
+    )
     with atomic_file(tmp_path / "a.txt", durable=True) as temporary:
         temporary.write_text("after")
     assert calls == [temporary, tmp_path]
@@ -138,3 +157,45 @@ def test_with_own_names_files_of_others_stay_and_stale_own_files_go(tmp_path):
     assert names(folder) == ["notes.txt", "weights"]
     assert (folder / "notes.txt").read_text() == "before"
     assert (folder / "weights").read_text() == "after"
+
+
+def test_a_link_to_a_folder_stays_a_link(tmp_path):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    with atomic_folder(tmp_path / "link") as temporary:
+        (temporary / "new").touch()
+    assert (tmp_path / "link").is_symlink()
+    assert names(tmp_path / "real") == ["new"]
+
+
+def test_a_folder_in_a_place_where_nothing_can_be_made_is_written_from_inside(
+    tmp_path, monkeypatch
+):
+    folder, make = tmp_path / "model", Path.mkdir
+    folder.mkdir()
+    (folder / "weights").write_text("before")
+
+    def refuse_in_parent(path, *arguments, **options):
+        if path.parent == tmp_path and not options:
+            raise PermissionError(13, "Permission denied")
+        make(path, *arguments, **options)
+
+    monkeypatch.setattr(Path, "mkdir", refuse_in_parent)
+    with atomic_folder(folder, own_names=("weights",)) as temporary:
+        (temporary / "weights").write_text("after")
+    assert ((folder / "weights").read_text(), names(folder)) == ("after", ["weights"])
+
+
+def test_a_folder_that_does_not_reach_the_disk_is_not_put_in_place(tmp_path, monkeypatch):
+    monkeypatch.setattr("regard.files.atomic._sync", full_disk)
+    with pytest.raises(OSError, match="No space"), atomic_folder(tmp_path / "run") as temporary:
+        (temporary / "a").touch()
+    assert names(tmp_path) == []
+
+
+def test_what_killed_saves_left_is_removed_by_the_next(tmp_path):
+    subprocess.run([sys.executable, "-c", KILLED, tmp_path], check=False)
+    assert len(names(tmp_path)) == 2
+    with atomic_file(tmp_path / "a.txt") as temporary:
+        temporary.touch()
+    assert names(tmp_path) == ["a.txt"]
