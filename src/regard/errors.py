@@ -18,7 +18,10 @@ __all__ = [
     "RegardError",
     "ShapeError",
     "UnknownNameError",
+    "first_line",
 ]
+
+_QUOTED_LENGTH = 200  # characters of a foreign error message that we quote
 
 
 class RegardError(Exception):
@@ -54,3 +57,10 @@ class UnknownNameError(InputError, LookupError):
 
 class FileError(RegardError, OSError):
     """A file that is missing, broken or of another format."""
+
+
+def first_line(error: Exception) -> str:
+    """The first line of an error's message, cut if it is very long."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    message = lines[0] if lines else type(error).__name__
+    return message if len(message) <= _QUOTED_LENGTH else f"{message[: _QUOTED_LENGTH - 1]}…"

@@ -10,7 +10,7 @@ from typing import Any, TypedDict
 import torch
 
 from regard.documents import AnyFloat, check_record, quote_value, read_json
-from regard.errors import FileError, InputError
+from regard.errors import FileError, InputError, first_line
 from regard.files import atomic_file
 from regard.studies.survey.table import COUNT, Survey, from_rows
 from regard.tracing.statistics.collect import SiteStatistics
@@ -84,8 +84,8 @@ def load_survey(path: str | Path) -> Survey:
         raise
     except _READING_ERRORS as error:
         raise FileError(
-            f"{path} is no survey that this version can read ({error}); expected a file of "
-            "save_survey"
+            f"{path} is no survey that this version can read ({first_line(error)}); expected a "
+            "file of save_survey"
         ) from error
 
 
@@ -179,7 +179,7 @@ def _read_parquet(path: Path) -> Survey:
     try:
         table = parquet.read_table(path)
     except arrow.ArrowException as error:
-        raise ValueError(str(error).splitlines()[0]) from error
+        raise ValueError(first_line(error)) from error
     return from_rows(table.to_pylist(), table.column_names)
 
 
