@@ -18,10 +18,11 @@ __all__ = [
     "RegardError",
     "ShapeError",
     "UnknownNameError",
+    "first_line",
     "nearest_name",
 ]
 
-
+_QUOTED_LENGTH = 200  # characters of a foreign error message that we quote
 _LONGEST_NAME = 200  # characters of a name that are compared with those that are known
 
 
@@ -69,3 +70,10 @@ def nearest_name(name: str, known: Iterable[str], *, least: float = 0.6) -> str 
     short = [other for other in known if len(other) <= _LONGEST_NAME]
     near = get_close_matches(name[:_LONGEST_NAME], short, n=1, cutoff=least)
     return near[0] if near else None
+
+
+def first_line(error: Exception) -> str:
+    """The first line of an error's message, cut if it is very long."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    message = lines[0] if lines else type(error).__name__
+    return message if len(message) <= _QUOTED_LENGTH else f"{message[: _QUOTED_LENGTH - 1]}…"

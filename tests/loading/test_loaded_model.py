@@ -6,9 +6,8 @@ import pytest
 
 import regard
 from loading import checkpoints
-from regard.errors import FileError, InputError
+from regard.errors import FileError, InputError, first_line
 from regard.loading import load
-from regard.loading.loaded_model import first_line
 from regard.loading.pictures import PixelReader
 
 pytestmark = pytest.mark.filterwarnings("ignore")

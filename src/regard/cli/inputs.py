@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from regard.errors import FileError, InputError, RegardError
+from regard.errors import FileError, InputError, RegardError, first_line
 
 if TYPE_CHECKING:
     from regard.loading import LoadedModel
@@ -160,7 +160,6 @@ def capture_inputs(loaded: "LoadedModel", inputs: Any, generate: Any, name: str)
 
     An error inside one of regard's own models is a mistake of ours, and keeps its traceback.
     """
-    from regard.loading.loaded_model import first_line
     from regard.tracing import capture
 
     try:

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from regard.configs import context_length
-from regard.errors import FileError, InputError, RegardError
+from regard.errors import FileError, InputError, RegardError, first_line
 from regard.loading.abilities import (
     Abilities,
     abilities_of_native_model,
@@ -39,7 +39,6 @@ _PROCESSOR_FILES = (
     "preprocessor_config.json", "processor_config.json",
 )  # fmt: skip
 _MOST_TENSORS = 1 << 14  # of a checkpoint in another format than safetensors
-_ERROR_LENGTH = 200  # characters of a foreign error message that we quote
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,10 +218,3 @@ def _silenced_transformers(*, progress_bars: bool = False) -> Any:
     if not progress_bars:
         logging.disable_progress_bar()
     return transformers
-
-
-def first_line(error: Exception) -> str:
-    """The first line of an error's message, cut if it is very long."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    message = lines[0] if lines else type(error).__name__
-    return message if len(message) <= _ERROR_LENGTH else f"{message[: _ERROR_LENGTH - 1]}…"

@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from regard.documents import check_record
 from regard.errors import InputError, ShapeError, UnknownNameError
 
 State = dict[str, Any]
@@ -139,9 +140,10 @@ def restore(state: State) -> Any:
     causal()
     """
     kind = state.get("kind", "")
-    if kind not in Value.kinds:
+    if not isinstance(kind, str) or kind not in Value.kinds:
         raise UnknownNameError("kind of mask or bias", str(kind), sorted(Value.kinds))
     parts = {name: _decode(part) for name, part in state.items() if name != "kind"}
+    check_record(f"the {kind} of a mask or bias", parts, Value.kinds[kind])
     return Value.kinds[kind](**parts)
 
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 
+from regard.documents import parse_json
+
 FORMAT = "regard trace"
 VERSION = 2  # format 1 had no head numbers, values and gradients of maps
 MAGIC = f'{{"__metadata__":{{"format":"{FORMAT}","version":"'.encode()
@@ -83,7 +85,7 @@ class Header:
 
 def decode_header(text: bytes) -> Header:
     """The header that these bytes hold; a ValueError unless they are as they were written."""
-    entries = json.loads(text)
+    entries = parse_json(text, "it")
     metadata = entries.pop("__metadata__")
     # the checksum was computed while its own digits were zeros
     own_entry = f'"crc32":"{metadata["crc32"]}"'.encode()
@@ -99,7 +101,7 @@ def decode_header(text: bytes) -> Header:
         if (blob.start, blob.stop) != (stop, stop + math.prod(blob.shape) * blob.dtype.itemsize):
             raise ValueError(f"the bytes of {blob.name} are not where they should be")
         stop = blob.stop
-    return Header(blobs, json.loads(metadata["state"]))
+    return Header(blobs, parse_json(metadata["state"], "its tree"))
 
 
 def _read_blob(name: str, entry: Any, checksum: str) -> Blob:

@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 import torch
 from torch import Tensor
 
-from regard.errors import FileError
+from regard.errors import FileError, first_line
 from regard.storage.layout import LENGTH_BYTES, MAGIC, VERSION, Blob, Header, decode_header
 
 MAX_WHOLE_FILE = 1 << 26  # a file of up to 64 MiB is read as a whole, and every tensor checked
@@ -62,8 +62,8 @@ def _read_header(path: Path, file: BinaryIO, size: int) -> tuple[Header, int]:
         header = decode_header(text)
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise FileError(
-            f"{path} is damaged: expected its header as it was written, got another ({error}); "
-            f"{WRITE_AGAIN}"
+            f"{path} is damaged: expected its header as it was written, got another "
+            f"({first_line(error)}); {WRITE_AGAIN}"
         ) from error
     if size != start + header.stop:
         problem = "cut short" if size < start + header.stop else "too long"

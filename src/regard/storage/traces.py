@@ -5,10 +5,11 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, TypeVar
 
-from regard.errors import FileError
+from regard.errors import FileError, first_line
 from regard.kernels.observe import Atlas, Scoring, Statistics, Top
 from regard.masks import restore
 from regard.storage.reading import WRITE_AGAIN, read_tree
+from regard.storage.records import check_map, check_tree
 from regard.storage.writing import write_tree
 from regard.types import (
     AttentionMap,
@@ -68,7 +69,7 @@ def load_trace(path: str | os.PathLike[str], *, verify: bool = False) -> Trace:
     except (ValueError, LookupError, TypeError, AttributeError, RuntimeError) as error:
         raise FileError(
             f"{os.fspath(path)} holds no whole trace: expected its streams, maps and gaps, got a "
-            f"header that cannot be one ({error}); {WRITE_AGAIN}"
+            f"header that cannot be one ({first_line(error)}); {WRITE_AGAIN}"
         ) from error
 
 
@@ -84,10 +85,13 @@ def trace_to_tree(trace: Trace) -> Tree:
 
 
 def trace_from_tree(tree: Tree) -> Trace:
-    """The trace that `trace_to_tree` described."""
+    """The trace that `trace_to_tree` described; an InputError if the tree is that of none."""
+    check_tree(tree)
     streams = {stream.pop("name"): Tokens(**_lists_to_tuples(stream)) for stream in tree["streams"]}
     axes: dict[str, Axis] = {}
     maps = tuple(_map_from_tree(map_tree, axes) for map_tree in tree["maps"])
+    for attention_map in maps:
+        check_map(attention_map)
     gaps = tuple(Gap(**gap) for gap in tree["gaps"])
     return Trace(streams, maps, gaps)
 

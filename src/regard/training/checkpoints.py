@@ -18,7 +18,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from regard.documents import AnyFloat, check_record, read_json
-from regard.errors import FileError, InputError
+from regard.errors import FileError, InputError, first_line
 from regard.files import atomic_folder, remove_folder, remove_leftovers
 
 _NAME = re.compile(r"step-(\d{8})")
@@ -190,6 +190,5 @@ def random_state() -> list[int]:
 
 
 def _reason(error: Exception) -> str:
-    """The shortest text that says what went wrong: the first line of the message."""
-    message = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return next((line for line in message.splitlines() if line), type(error).__name__)
+    """The shortest text that says what went wrong."""
+    return (isinstance(error, OSError) and error.strerror) or first_line(error)

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from regard.attention import Hard, StraightThrough
-from regard.errors import FileError, InputError, UnknownNameError
+from regard.errors import FileError, InputError, UnknownNameError, first_line
 from regard.files import exclusive_lock
 from regard.models import Transformer, TransformerConfig
 from regard.models.generation import GenerationSettings
@@ -81,10 +81,9 @@ def build_model(recipe: Recipe, tokenizer: Tokenizer) -> Any:
     try:
         model = model_class(config)
     except (RuntimeError, MemoryError, OverflowError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise InputError(
-            f"no model can be built by the section [model] of the recipe ({reason}); choose "
-            "smaller sizes"
+            "no model can be built by the section [model] of the recipe "
+            f"({first_line(error)}); choose smaller sizes"
         ) from error
     _check_hard(model, recipe.plan.hard)
     model.tokenizer = tokenizer

@@ -18,7 +18,7 @@ from torch import nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
 from torch.overrides import TorchFunctionMode
 
-from regard.errors import FileError, RegardError
+from regard.errors import FileError, RegardError, first_line
 from regard.models.checkpoints.files import CheckpointTensors
 
 __all__ = ["limit_parameters", "limit_sizes"]
@@ -70,8 +70,9 @@ def limit_sizes(folder: Path, weights: CheckpointTensors) -> Iterator[None]:
     except RegardError:
         raise
     except (RuntimeError, ValueError, MemoryError, ArithmeticError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise FileError(f"no model can be built by {folder / 'config.json'} ({reason})") from error
+        raise FileError(
+            f"no model can be built by {folder / 'config.json'} ({first_line(error)})"
+        ) from error
 
 
 class _LimitedTensors(TorchFunctionMode):

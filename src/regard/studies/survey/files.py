@@ -10,7 +10,7 @@ from typing import Any, Literal, TypedDict
 import torch
 
 from regard.documents import AnyFloat, check_record, quote_value, read_json
-from regard.errors import FileError, InputError
+from regard.errors import FileError, InputError, first_line
 from regard.files import atomic_file
 from regard.studies.survey.cells import harmless_row, long_cells, original_text
 from regard.studies.survey.table import COUNT, Survey, from_rows
@@ -86,8 +86,8 @@ def load_survey(path: str | Path) -> Survey:
         raise
     except _READING_ERRORS as error:
         raise FileError(
-            f"{path} is no survey that this version can read ({error}); expected a file of "
-            "save_survey"
+            f"{path} is no survey that this version can read ({first_line(error)}); expected a "
+            "file of save_survey"
         ) from error
 
 
@@ -191,7 +191,7 @@ def _read_parquet(path: Path) -> Survey:
     try:
         table = parquet.read_table(path)
     except arrow.ArrowException as error:
-        raise ValueError(str(error).splitlines()[0]) from error
+        raise ValueError(first_line(error)) from error
     return from_rows(table.to_pylist(), table.column_names)
 
 
