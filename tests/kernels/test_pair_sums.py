@@ -69,3 +69,11 @@ def test_a_lazy_negation_is_read_as_it_is(native: Implementation):
 def test_fake_sides_are_not_taken(native: Implementation):
     with FakeTensorMode():
         assert not supports_pair_sums(torch.zeros(1, 1, 1))
+
+
+@pytest.mark.parametrize("sizes", [(0, 3, 5, 7), (2, 0, 5, 7), (2, 3, 0, 7), (2, 3, 5, 0)])
+def test_an_axis_may_be_empty(native: Implementation, sizes):
+    left, right, v, gradient = sides(*sizes)
+    assert torch.equal(pair_sums(left, right, v), torch.zeros(sizes[:3]))
+    for slope, side in zip(pair_gradients(left, right, gradient), (left, right, left), strict=True):
+        assert torch.equal(slope, torch.zeros_like(side))

@@ -33,7 +33,9 @@ def pair_sums(left: Left, right: Right, v: Float[Tensor, " hidden"]) -> Sums:
     """The sum over hidden of v / (1 + left right), for every pair."""
     _check_pairs(left, right, v, left.shape[2:])
     left, right, v = (resolve(side).contiguous() for side in (left, right, v))
-    sums = left.new_empty(*left.shape[:2], right.shape[1])
+    sums = left.new_zeros(*left.shape[:2], right.shape[1])
+    if not left.numel() or not right.numel():  # C++ would take a null address for a missing tensor
+        return sums
     pairs = _describe(left, right)
     pairs.v, pairs.scores = v.data_ptr(), sums.data_ptr()
     _run(pairs)
@@ -48,8 +50,9 @@ def pair_gradients(left: Left, right: Right, gradient: Sums) -> tuple[Left, Righ
         resolve(right).contiguous(),
         resolve(gradient),
     )
-    to_left, to_right = torch.empty_like(left), torch.empty_like(right)
-    rest = torch.empty_like(left)
+    to_left, to_right, rest = (torch.zeros_like(side) for side in (left, right, left))
+    if not left.numel() or not right.numel():
+        return to_left, to_right, rest
     pairs = _describe(left, right, gradient)
     pairs.to_first, pairs.to_v = to_left.data_ptr(), rest.data_ptr()
     _run(pairs)
