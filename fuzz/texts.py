@@ -5,8 +5,8 @@
 A case is a door and a text: `view:heatmap .svg` with `</script>…` as a token, as the name of a site
 and as the title. All doors get all texts of `hostile_texts.STRINGS`, and then random ones; figures,
 notebooks and data files, which take longer, are of one kind of view for each text, by the seed.
-With `cases` doors and texts are drawn at random. A test compares COVERED with what regard registers, so that a new
-kind of view, suffix or command that has no door here fails it.
+With `cases` doors and texts are drawn at random. A test compares COVERED with what regard
+registers, so that a new kind of view, suffix or command that has no door here fails it.
 """
 
 import random

@@ -10,10 +10,11 @@ from importlib.metadata import entry_points
 
 import click
 import pytest
+from click.testing import CliRunner
 
 import regard.cli
 from regard import __version__
-from regard.cli.program import COMMANDS
+from regard.cli.program import COMMANDS, main
 from regard.errors import RegardError
 
 HEAVY = "{'torch', 'rich', 'numpy'}"
@@ -290,3 +291,24 @@ def test_a_terminal_gets_colours_unless_it_says_no(env, coloured):
     shown = os.read(ours, 1 << 16)
     os.close(ours)
     assert (b"\x1b[36" in shown or b"\x1b[1;36" in shown) is coloured
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["look", "a", "--view", "\x1b[2J\u202e"],
+        ["look", "\x9b.trace"],
+        ["\x1b]0;x\x07"],
+        ["mechanisms", "--\x1b[2J"],
+    ],
+)
+def test_an_error_cannot_steer_the_terminal_with_what_was_given(arguments):
+    result = CliRunner().invoke(main, arguments, color=True)
+    assert result.exit_code == 2
+    assert not {*"\x1b\x07\x9b\u202e"} & {*result.stderr}
+
+
+def test_an_error_about_a_megabyte_is_a_line_that_can_be_read():
+    result = CliRunner().invoke(main, ["mechanisms", "x" * 1_000_000])
+    assert result.exit_code == 2
+    assert len(result.stderr) < 5000

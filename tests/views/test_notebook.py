@@ -2,6 +2,7 @@
 
 import builtins
 import importlib
+import json
 import sys
 
 import nbformat
@@ -15,6 +16,13 @@ from regard.types import Trace
 from regard.views import View, ViewState, heatmap
 from regard.views.encoding import decode
 from views import vectors
+
+
+def test_half_a_surrogate_pair_does_not_break_the_message_to_the_page():
+    trace = Trace.from_weights({"\ud800": torch.eye(2)[None]}, ["\udfff", "b"])
+    state = heatmap(trace, "\ud800").widget.get_state()
+    assert json.dumps([state["header"], state["state"]], ensure_ascii=False).encode()
+    assert state["header"]["scene"]["traces"][0]["sites"][0]["name"] == state["state"]["site"]
 
 
 @pytest.fixture

@@ -18,6 +18,10 @@ HOSTILE = (
     "<!--",
     "&amp;",
     "'\"`${1}",
+    "\x1b]0;owned\x07\x9b2J",
+    "a\0b",
+    "\ud800",
+    "x" * 5000,
 )
 SIZE, HEADS, LAYERS = 13, 3, 2
 WORDS = (

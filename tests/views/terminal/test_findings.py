@@ -74,3 +74,11 @@ def test_code_keeps_its_lines_and_indents():
     assert "    with watch(model):" in lines
     assert lines[-1].startswith("        ")
     assert "".join(lines[-3:]).split()[-1] == "last)"
+
+
+def test_a_finding_of_a_megabyte_is_cut():
+    long = "x" * 1_000_000
+    texts = {"en": FindingText(long, long, long)}
+    found = Finding(long, "bug", 1.0, 0.5, texts, "weights", 0, remedy_code=long)
+    shown = printed(report(Trace.from_weights(torch.eye(2), ["a", "b"]), [found], title=long))
+    assert len(shown) < 25_000
