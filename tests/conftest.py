@@ -1,14 +1,16 @@
 """Shapes in annotations are checked while testing; seeds are fixed."""
 
+import inspect
 import os
 import sys
 import types
 from collections.abc import Iterator
-from functools import partial
+from functools import partial, partialmethod
 
 import jaxtyping
 import pytest
 from beartype import BeartypeConf, beartype
+from click.testing import CliRunner
 
 # Some virtual machines announce AMX and then refuse it: torch cannot multiply in half precision.
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16")
@@ -19,6 +21,10 @@ if os.environ.get("REGARD_CHECK_SHAPES", "1") == "1":
     checks.check = partial(beartype, conf=BeartypeConf(is_pep484_tower=True))
     sys.modules["regard_checks"] = checks
     jaxtyping.install_import_hook("regard", "regard_checks.check")
+
+if "mix_stderr" in inspect.signature(CliRunner).parameters:
+    # Before click 8.2 both streams were mixed by default.
+    CliRunner.__init__ = partialmethod(CliRunner.__init__, mix_stderr=False)
 
 
 @pytest.fixture(autouse=True)

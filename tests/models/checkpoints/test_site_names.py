@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+import transformers
 
 import regard
 from models.checkpoints.peers import PEERS, VIEWERS, peer
@@ -33,6 +34,8 @@ def converted(name, folder):
 
 @pytest.mark.parametrize("name", PEERS)
 def test_the_sites_are_those_of_the_model_in_transformers(name, tmp_path):
+    if name in VIEWERS and transformers.__version__.startswith("4."):
+        pytest.skip("the sites have the names of transformers 5, which renamed the layers of ViT")
     theirs, ours = converted(name, tmp_path)
     inputs = inputs_of(name, ours)
     assert captured_sites(ours, inputs) == captured_sites(theirs, inputs)

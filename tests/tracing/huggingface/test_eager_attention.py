@@ -29,6 +29,7 @@ def eager(name):
     return model
 
 
+@strangers.needs_registries
 @pytest.mark.parametrize("padded", [None, "left"])
 @pytest.mark.parametrize("name", PLAIN)
 @torch.no_grad()

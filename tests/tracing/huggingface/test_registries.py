@@ -89,7 +89,7 @@ def test_weights_of_a_prompt_in_two_pieces_are_the_same_as_with_dense_masks(name
 def registered():
     mapping = masking_utils.ALL_MASK_ATTENTION_FUNCTIONS._global_mapping
     functions = modeling_utils.ALL_ATTENTION_FUNCTIONS._global_mapping
-    find = vars(modeling_utils.AttentionInterface)["get_interface"]
+    find = vars(modeling_utils.AttentionInterface).get("get_interface")
     return [*mapping.items(), *functions.items(), ("find", find)]
 
 
@@ -143,6 +143,7 @@ def elsewhere(run):
     return found[0]
 
 
+@strangers.needs_registries
 def test_another_thread_meanwhile_gets_the_dense_mask():
     with watch_registries():
         assert isinstance(made(), LazyMask)
@@ -150,6 +151,7 @@ def test_another_thread_meanwhile_gets_the_dense_mask():
     assert type(made()) is torch.Tensor
 
 
+@strangers.needs_registries
 def test_the_same_model_in_another_thread_runs_as_it_would_alone():
     model, feed = strangers.model("mistral"), strangers.inputs("mistral", "left")
     masks = []
@@ -164,6 +166,7 @@ def test_the_same_model_in_another_thread_runs_as_it_would_alone():
     assert len(seen[0].maps) == 2
 
 
+@strangers.needs_registries
 def test_watchers_in_several_threads_come_and_go_alone():
     before = registered()
     inside, leave = threading.Event(), threading.Event()
@@ -186,6 +189,7 @@ def test_watchers_in_several_threads_come_and_go_alone():
     assert_identical(before)
 
 
+@strangers.needs_registries
 def test_watchers_within_watchers_see_the_same():
     with watch_registries():
         with watch_registries():
@@ -206,6 +210,7 @@ class Largest(TorchDispatchMode):
         return result
 
 
+@strangers.needs_registries
 @pytest.mark.parametrize("name", ["mistral", "gemma2", "modernbert", "llama"])
 def test_nothing_of_size_query_x_key_is_made_while_watching(name):
     model, length = strangers.model(name), 4096

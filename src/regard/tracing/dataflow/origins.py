@@ -66,6 +66,11 @@ class StreamPair(NamedTuple):
         return StreamPair(self.right, self.left, self.is_product)
 
     @property
+    def is_unnamed(self) -> bool:
+        """True if neither side is known to belong to a stream."""
+        return self.left.stream is None and self.right.stream is None
+
+    @property
     def is_lost(self) -> bool:
         """True if the tokens of neither side have an axis any more."""
         return not self.left.axis and not self.right.axis

@@ -104,6 +104,11 @@ def _closer_to_weights(first: Origin, second: Origin) -> Origin:
         is_scores = paired and pair.is_product and not pair.is_lost  # type: ignore[union-attr]
         return origin.stage is not None, is_scores, paired
 
+    for own, other in ((first, second), (second, first)):
+        # as where a mixture of experts, weighted by its router, is added to the residual stream
+        spent = other.pair is not None and other.pair.is_lost and not other.pair.is_product
+        if spent and own.pair is None and own.axis:
+            return own
     if progress(second) <= progress(first):
         return first
     if second.stage is None and first.axis and not second.pair.is_product:  # type: ignore[union-attr]
@@ -132,7 +137,24 @@ def elementwise_origin(
     if name in MINUS and isinstance(stage, SoftmaxDenominator) and stage.exponentials is None:
         log_weights = LogWeights(operands[0].detach(), stage.axis)
         return Origin(first.stream, first.axis, first.layout, first.pair_or_self, log_weights)
-    return combined_origin(first, second)
+    rotated = _rotated_origin(operands, origins, result) if name in TIMES else None
+    return rotated or combined_origin(first, second)
+
+
+def _rotated_origin(
+    operands: tuple[Any, Any], origins: tuple[Origin, Origin], result: Tensor
+) -> Origin | None:
+    """The origin of vectors of a stream times numbers of no stream; None for other operands.
+
+    Rotary positions are such numbers: positions times frequencies look like scores, but neither
+    factor belongs to a stream, and the result has the shape of the vectors.
+    """
+    first, second = origins
+    for operand, own, other in ((operands[0], first, second), (operands[1], second, first)):
+        unnamed = other.pair is not None and other.pair.is_unnamed and other.stage is None
+        if unnamed and own.stream is not None and own.pair is None:
+            return own if operand.shape == result.shape else None
+    return None
 
 
 def _divided_origin(
