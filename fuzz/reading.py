@@ -101,7 +101,7 @@ def load_model(folder: Path, random: Random) -> None:
 def read_vision_model(folder: Path, random: Random) -> None:
     """The folder of a model that sees, and what makes its pixels."""
     loaded = load(folder, device="cpu")
-    if random.random() < 0.5:
+    if random.random() < 0.5 and loaded.native:
         PixelReader.for_model(folder, loaded.model.config, None)
     if random.random() < 0.5 and isinstance(loaded.processor, PixelReader):
         generate = {"max_new_tokens": 2} if loaded.translates else None
@@ -229,9 +229,8 @@ def read_vectors(path: Path, random: Random) -> None:
 
 def name_mechanism(path: Path, random: Random) -> None:
     """The mechanism of a name."""
-    name = path.read_text(encoding="utf-8", errors="surrogateescape").strip()
-    regard.catalog.get(name)
-    explain_text("I love you", mechanism=name)
+    name = path.read_text(encoding="utf-8", errors="surrogateescape") if path.is_file() else ""
+    explain_text("I love you", mechanism=name.strip())
 
 
 def read_recipe(folder: Path, random: Random) -> None:
