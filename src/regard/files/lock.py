@@ -34,7 +34,8 @@ def exclusive_lock(path: Path, work: str, advice: str) -> Iterator[None]:
     try:
         with suppress(OSError):
             os.ftruncate(descriptor, 0)
-            os.write(descriptor, f"process {os.getpid()} on {platform.node()}".encode())
+            with os.fdopen(descriptor, "w", closefd=False) as file:
+                file.write(f"process {os.getpid()} on {platform.node()}")
         yield
     finally:
         # Where an open file cannot be removed, as on Windows, it stays, and nobody holds it.
