@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from models.tokenizers.corpora import EXACT, LINES, back, trained
 from regard.errors import InputError, UnknownNameError
 from regard.models.tokenizers import Tokenizer
+from regard.models.tokenizers.training import _cut_long_words
 
 SPECIAL = {"<pad>", "<unk>", "<s>", "</s>"}
 MIXED = st.text(
@@ -120,3 +121,16 @@ def test_an_unknown_kind_names_the_nearest(unchecked):
         Tokenizer.train(LINES, "unigrm")
     with pytest.raises(InputError, match="alphabet limits"):
         Tokenizer.train(LINES, "word", alphabet=7)
+
+
+@pytest.mark.parametrize("line", ["", "I love you", "a" * 256, "a" * 1000, "我" * 9999])
+def test_a_very_long_word_is_cut_before_it_is_learnt_from(line):
+    # learning BPE takes time that grows with the square of the longest word
+    parts = list(_cut_long_words(line))
+    assert "".join(parts) == line
+    assert max((len(word) for part in parts for word in part.split()), default=0) <= 256
+
+
+def test_a_line_of_one_endless_word_is_learnt_from():
+    tokenizer = Tokenizer.train(["ab" * 50_000, "I love you."], "bpe", 300)
+    assert tokenizer.decode(tokenizer.encode("ab" * 500, add_special_tokens=False)) == "ab" * 500

@@ -183,3 +183,10 @@ def test_bad_input_gets_its_sentence(run, error, message):
 def test_dropout_of_weights_is_refused_where_there_is_one_weight():
     with pytest.raises(InputError, match="hard attention has one weight"):
         Transformer(**SMALL, attention="hard", attention_dropout=0.1)
+
+
+def test_a_text_that_is_too_long_is_refused_before_its_vectors_are_made(monkeypatch):
+    model = small("vaswani")
+    monkeypatch.setattr(model.encoder.embeddings, "_look_up", lambda ids: pytest.fail("looked up"))
+    with pytest.raises(InputError, match="positions, got 9999 tokens"):
+        model.begin(torch.ones(1, 9999).long())

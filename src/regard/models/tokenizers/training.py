@@ -7,6 +7,7 @@ removes this ▁.
 """
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ BYTES = tuple(f"<0x{byte:02X}>" for byte in range(256))
 _CJK = r"\p{Han}\p{Hiragana}\p{Katakana}"
 # The beginning of a text that gets a ▁: before a space, letter or digit that is not CJK.
 _START = rf"\A(?=[ \p{{L}}\p{{N}}&&[^{_CJK}]])"
+_LONG_WORD = re.compile(r"\S{256}(?=\S)")
 _MARKS = r"[\p{P}\p{S}&&[^▁]]"
 
 
@@ -113,9 +115,23 @@ def _check_lines(lines: Iterable[str], character_counts: Counter[str]) -> Iterat
         if not isinstance(line, str):
             raise InputError(f"line {number} of the corpus is {type(line).__name__}, expected str")
         character_counts.update(line)
-        yield line
+        yield from _cut_long_words(line)
     if not character_counts:
         raise InputError("the corpus is empty; a tokenizer needs some text to learn from")
+
+
+def _cut_long_words(line: str) -> Iterator[str]:
+    """The line itself, or its parts if it has very long words, which are cut into several.
+
+    Learning BPE takes time that grows with the square of a word's length: a line of ten million
+    characters without a space would take days.
+    """
+    start = 0
+    for word in _LONG_WORD.finditer(line):
+        yield line[start : word.end()]
+        start = word.end()
+    if start < len(line) or not line:
+        yield line[start:]
 
 
 def _train(backend: tokenizers.Tokenizer, lines: Iterator[str], options: VocabularyOptions) -> None:

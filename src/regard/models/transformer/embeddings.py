@@ -35,7 +35,13 @@ class Positions(nn.Module):
 
     def forward(self, x: Vectors, offset: int = 0, positions: Ids | None = None) -> Vectors:
         """The vectors with their positions added: `positions`, or offset, offset + 1, ..."""
-        stop = offset + x.shape[1]
+        stop = self.check(x.shape[1], offset, positions)
+        rows = self.table[offset:stop] if positions is None else self.table[positions]
+        return x + rows.to(x.dtype)
+
+    def check(self, length: int, offset: int, positions: Ids | None) -> int:
+        """The position after the last of some tokens; an InputError if the table is shorter."""
+        stop = offset + length
         if positions is not None and not torch.compiler.is_compiling():
             stop = 1 + int(positions.max())
         if stop > len(self.table):
@@ -43,8 +49,7 @@ class Positions(nn.Module):
                 f"this model knows {len(self.table)} positions, got {stop} tokens; shorten the "
                 "text, or build the model with more max_positions"
             )
-        rows = self.table[offset:stop] if positions is None else self.table[positions]
-        return x + rows.to(x.dtype)
+        return stop
 
 
 class TokenEmbeddings(nn.Module):
@@ -64,6 +69,9 @@ class TokenEmbeddings(nn.Module):
         self, ids: Ids, types: Ids | None = None, *, offset: int = 0, positions: Ids | None = None
     ) -> Vectors:
         """The vectors of tokens at `positions`, or at offset, offset + 1, ... without them."""
+        if self.positions is not None and ids.dim() == 2 and ids.numel():
+            # A text that is far too long is refused before its vectors fill the memory.
+            self.positions.check(ids.shape[1], offset, positions)
         x = self._look_up(ids)
         if self.scale != 1.0:
             x = x * self.scale
