@@ -28,7 +28,7 @@ def old(tmp_path):
     return path
 
 
-@pytest.mark.parametrize("where", ["storage.writing._write_tensor", "files.os.fsync"])
+@pytest.mark.parametrize("where", ["storage.writing._write_tensor", "files.atomic.os.fsync"])
 def test_a_full_disk_leaves_the_old_file_and_nothing_else(old, monkeypatch, where):
     before = old.read_bytes()
     monkeypatch.setattr(f"regard.{where}", full)
