@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test check bench fuzz docs wheel front front-check native sanitize oldest clean
+.PHONY: demo test check bench fuzz docs wheel front front-check native sanitize oldest types clean
 
 demo: $(VENV)/ready
 	@$(BIN)/regard explain "我 爱 中国" --query 爱
@@ -57,6 +57,9 @@ sanitize: $(VENV)/ready-dev
 
 oldest:  # the lower bounds of pyproject.toml in build/oldest; PYTHON=python3.12 tests another Python
 	$(PYTHON) tools/oldest.py
+
+types: $(VENV)/ready-dev  # the types, as each Python sees them
+	for version in 3.11 3.12 3.13; do $(BIN)/mypy --python-version $$version || exit 1; done
 
 clean:
 	rm -rf $(VENV) build dist .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis
