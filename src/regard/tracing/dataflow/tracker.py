@@ -10,6 +10,7 @@ from torch.jit import ScriptModule
 from regard.kernels.observe.taps import Tapped
 from regard.tracing.dataflow.checkpoint_recompute import is_backward
 from regard.tracing.dataflow.gaps import REARRANGED, Gaps, opaque_reason, scripted_reason
+from regard.tracing.dataflow.origin_layers import OriginLayer
 from regard.tracing.dataflow.origins import (
     UNKNOWN,
     ManualWeights,
@@ -17,8 +18,6 @@ from regard.tracing.dataflow.origins import (
     StreamNames,
     StreamPair,
     WeightedValues,
-    begin_tracking,
-    end_tracking,
     forget_freed_tensors,
     origin_of,
     set_origin,
@@ -82,8 +81,8 @@ class OriginTracker:
         )
         sites.on_begin.append(self._begin)
         sites.on_script.append(self._note_script)
-        sites.on_close.append(end_tracking)
-        begin_tracking()
+        self.layer = OriginLayer()
+        sites.on_close.append(self.layer.close)
 
     @property
     def gaps(self) -> list[Gap]:
@@ -97,11 +96,12 @@ class OriginTracker:
     def _begin(self, inputs: ModelInputs) -> None:
         """Begin a stream with each floating-point input; ids begin theirs when embedded."""
         forget_freed_tensors()
-        for name, tensor in inputs.items():
-            is_new = origin_of(tensor) is UNKNOWN
-            if tensor.dtype.is_floating_point and tensor.dim() > 2 and is_new:
-                axis = -2 if tensor.dim() == 3 else None
-                set_origin(tensor, stream_origin(name, axis, "input"))
+        with self.layer.active(inputs.values()):
+            for name, tensor in inputs.items():
+                is_new = origin_of(tensor) is UNKNOWN
+                if tensor.dtype.is_floating_point and tensor.dim() > 2 and is_new:
+                    axis = -2 if tensor.dim() == 3 else None
+                    set_origin(tensor, stream_origin(name, axis, "input"))
 
     def _embed(self, name: str, args: Args, kwargs: Kwargs, result: Tensor) -> None:
         """Begin the stream of the module that embeds; one id for each example is a state."""
@@ -276,7 +276,8 @@ class OriginTracker:
         reason = scripted_reason(module)
         if reason is not None:
             self._gaps.add(site, reason)
-        other("", inputs, {}, output)
+        with self.layer.active(tensors_in((*inputs, output))):
+            other("", inputs, {}, output)
 
 
 def _learned_stream(site: str) -> str:

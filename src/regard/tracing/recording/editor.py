@@ -80,6 +80,16 @@ class Editor:
                 function.sites.check(sites)
 
 
+def merge_changes(lists: Iterable[list[HeadChange]]) -> list[HeadChange]:
+    """The changes of several callers to one call; of two of one head the later caller's counts."""
+    merged, changed_heads = list[HeadChange](), set[int]()
+    for changes in reversed([*lists]):
+        kept = [change.without(changed_heads) for change in changes]
+        merged += [change for change in kept if change.heads]
+        changed_heads |= {head for change in kept for head in change.heads}
+    return merged
+
+
 def _check_edit(call: AttentionCall, edit: Edit) -> HeadChange:
     """The change that an edit makes, broadcast to the sizes of the call."""
     heads = check_heads(call, edit.heads)
