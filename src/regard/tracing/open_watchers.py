@@ -37,6 +37,7 @@ from regard.tracing.dataflow.origins import tensors_in
 from regard.tracing.dataflow.rule_table import Rule, rule_of
 from regard.tracing.fast_paths import keep_encoder_padding_empty, run_compiled_eagerly
 from regard.tracing.huggingface.registries import watch_registries
+from regard.tracing.readable import are_readable, is_tracing
 from regard.tracing.recording.editor import merge_changes
 from regard.tracing.recording.manual_product import run_described
 from regard.tracing.recording.options import WatchOptions
@@ -80,27 +81,45 @@ class WatcherGroup(TorchFunctionMode):
         rule = rule_of(function)
         # one of them may have been left in another thread
         self.watchers = [watcher for watcher in self.watchers if not watcher.is_stopped]
-        if rule[0] == "nothing":
+        if rule[0] == "nothing" or self._is_passing():
             return function(*args, **kwargs)
         operands = (*args, *kwargs.values())
         describer = tap_of(function)
         if describer is not None and not is_backward():
+            if not are_readable(tensors_in(operands)):
+                for watcher in self.watchers:
+                    watcher.note_unreadable()
+                return self._run_untapped(("other", rule[1]), function, args, kwargs)
             tapped = describer(*args, **kwargs)
             if tapped is not None:
                 return self._run_tapped(tapped, operands, lambda: function(*args, **kwargs))
         if function is F.multi_head_attention_forward:
             return run_multi_head(self, self.watchers, args, kwargs)
-        result = self._run_plain(rule, function, args, kwargs)
-        tensors = [*tensors_in((*operands, result))]
+        return self._run_untapped(rule, function, args, kwargs)
+
+    def _is_passing(self) -> bool:
+        """True while a model runs with symbolic sizes, which nobody may ask for."""
+        passing = [watcher for watcher in self.watchers if watcher.is_passing]
+        if passing and not is_tracing():
+            for watcher in passing:
+                watcher.resume()
+        return any(watcher.is_passing for watcher in self.watchers)
+
+    def _run_untapped(
+        self, rule: Rule, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Any
+    ) -> Any:
+        """Run a function that has no tap, and let every watcher follow its data flow."""
+        result = self._run_with_edits(rule, function, args, kwargs)
+        tensors = [*tensors_in((*args, *kwargs.values(), result))]
         for watcher in self.watchers:
             with watcher.tracker.layer.active(tensors):
                 watcher.tracker.follow(rule, args, kwargs, result)
         return result
 
-    def _run_plain(
+    def _run_with_edits(
         self, rule: Rule, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Any
     ) -> Any:
-        """Run a function that has no tap; products with the edits of all watchers."""
+        """Run a function; a product of hand-written weights with the edits of all watchers."""
         is_product = rule[0] in ("product", "linear")
         if not is_product or all(watcher.products.is_idle for watcher in self.watchers):
             return function(*args, **kwargs)

@@ -17,9 +17,10 @@ from regard.tracing.dataflow.checkpoint_recompute import (
     is_backward,
     is_checkpointed,
 )
-from regard.tracing.dataflow.origins import ManualWeights, origin_of
+from regard.tracing.dataflow.origins import ManualWeights, origin_of, tensors_in
 from regard.tracing.dataflow.rule_table import rule_of
 from regard.tracing.dataflow.tracker import OriginTracker, ValuesOnAxis
+from regard.tracing.readable import are_readable, is_tracing
 from regard.tracing.recording.editor import HeadChange
 from regard.tracing.recording.manual_product import ManualProducts
 from regard.tracing.recording.manual_softmax import add_values_as_keys, describe_manual_call
@@ -62,8 +63,9 @@ class Watcher(TorchFunctionMode):
         self.products = ManualProducts(sites, options)
         self._second_axis = 0  # size of the second axis of the model's first input
         self._windows: int | None = None  # of torch's own multi-head attention, while it runs
-        self.is_stopped = False
+        self.is_stopped = self.is_passing = False
         sites.on_begin.append(self._note_inputs)
+        sites.on_symbolic.append(self._pass_symbolic_run)
 
     def __torch_function__(
         self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
@@ -78,6 +80,8 @@ class Watcher(TorchFunctionMode):
             return function(*args, **kwargs)
         describer = tap_of(function)
         if describer is not None and not is_backward():
+            if not are_readable(tensors_in((*args, *kwargs.values()))):
+                return self._run_unread(rule[1], function, args, kwargs)
             tapped = describer(*args, **kwargs)
             if tapped is not None:
                 tapped = self.tracker.name_streams(tapped, (*args, *kwargs.values()))
@@ -91,6 +95,31 @@ class Watcher(TorchFunctionMode):
             result = function(*args, **kwargs)
         self.tracker.follow(rule, args, kwargs, result)
         return result
+
+    def _run_unread(self, name: str, function: Any, args: tuple[Any, ...], kwargs: Any) -> Any:
+        """Run a function that attends on tensors whose numbers cannot be read."""
+        self.note_unreadable()
+        result = function(*args, **kwargs)
+        self.tracker.follow(("other", name), args, kwargs, result)
+        return result
+
+    def note_unreadable(self) -> None:
+        """Note a gap where a function attends now on tensors whose numbers cannot be read."""
+        site = self.sites.here
+        self.attended[site] = None
+        self.options.editor.refuse_unreadable(site)
+        self.tracker.note_unreadable()
+
+    def _pass_symbolic_run(self) -> None:
+        """Let the run of a model with symbolic sizes pass unseen, and note it as a gap."""
+        self.note_unreadable()
+        self.is_passing = True
+        self.__torch_function__ = types.MethodType(_run_symbolic, self)  # type: ignore[method-assign]
+
+    def resume(self) -> None:
+        """See functions again, after a run with symbolic sizes."""
+        self.is_passing = False
+        vars(self).pop("__torch_function__", None)
 
     def stop(self) -> None:
         """Let functions pass unseen from now on, where torch's stack cannot be reached to leave it.
@@ -149,6 +178,9 @@ class Watcher(TorchFunctionMode):
 
     def _record_manual(self, manual: ManualWeights, values: ValuesOnAxis | None) -> None:
         """Record a hand-written call that the data flow has recognised."""
+        if not are_readable((manual.weights,)):
+            self.note_unreadable()
+            return
         record = describe_manual_call(self.sites, manual)
         if values is not None:
             record = add_values_as_keys(record, *values)
@@ -193,6 +225,16 @@ def _run_unseen(
 ) -> Any:
     """Run a torch function for a watcher that was stopped."""
     return function(*args, **kwargs or {})
+
+
+def _run_symbolic(
+    watcher: Watcher, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+) -> Any:
+    """Run a torch function in a run with symbolic sizes; after its end, as ever."""
+    if is_tracing():
+        return function(*args, **kwargs or {})
+    watcher.resume()
+    return watcher.__torch_function__(function, types, args, kwargs)
 
 
 def run_multi_head(

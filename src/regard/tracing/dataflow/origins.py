@@ -15,6 +15,8 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor
 
+from regard.tracing.readable import detach_untraced
+
 ATTRIBUTE = "_regard_origin"  # of a tensor; what reads it often writes the name out
 _MANY = 1 << 14  # tracked tensors after which those that were freed are dropped from the list
 
@@ -213,7 +215,7 @@ def changed_weights(origin: Origin, weights: Tensor) -> Origin:
     stage = origin.stage
     assert isinstance(stage, ManualWeights)
     assert origin.pair is not None
-    stage = replace(stage, weights=weights.detach(), pair=origin.pair, is_changed=True)
+    stage = replace(stage, weights=detach_untraced(weights), pair=origin.pair, is_changed=True)
     return Origin(origin.stream, origin.axis, origin.layout, origin.pair, stage)
 
 

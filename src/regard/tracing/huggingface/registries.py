@@ -12,6 +12,7 @@ from torch import Tensor
 
 from regard.tracing.huggingface.eager_attention import describe_when_called
 from regard.tracing.huggingface.mask_functions import make_lazily
+from regard.tracing.readable import are_readable
 
 Undo = Callable[[], None]
 
@@ -108,7 +109,9 @@ def _lazy_for_watchers(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(function)
     def make_mask(*args: Any, **kwargs: Any) -> Tensor | None:
-        if args or not _patches.thread_watches:
+        padding = kwargs.get("attention_mask")
+        tensors = [padding] if isinstance(padding, Tensor) else []
+        if args or not _patches.thread_watches or not are_readable(tensors):
             return function(*args, **kwargs)  # type: ignore[no-any-return]
         return make_lazily(function, kwargs)
 

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from regard.errors import InputError, ShapeError
 from regard.kernels.observe.call import Values
+from regard.tracing.readable import UNREADABLE
 from regard.tracing.recording.edits import (
     AttentionCall,
     Edit,
@@ -72,6 +73,14 @@ class Editor:
             changed_heads |= {*change.heads}
             changes += [change] if change.heads else []
         return changes
+
+    def refuse_unreadable(self, site: str) -> None:
+        """Raise an InputError if there are edits, for a call whose numbers cannot be read."""
+        if self.functions:
+            raise InputError(
+                f"the attention of {site!r} cannot be edited: {UNREADABLE.partition(', so')[0]}; "
+                "edit a model that runs on plain tensors"
+            )
 
     def check_sites(self, sites: Iterable[str]) -> None:
         """Raise an InputError if the sites of an edit are not among those that attended."""

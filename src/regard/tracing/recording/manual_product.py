@@ -19,6 +19,7 @@ from regard.errors import InputError
 from regard.tracing.dataflow.origins import ManualWeights, origin_of
 from regard.tracing.dataflow.output_projection import OutputProjection, PendingProjections
 from regard.tracing.dataflow.products import Product, product_of
+from regard.tracing.readable import are_readable
 from regard.tracing.recording.editor import (
     HeadChange,
     change_context,
@@ -212,6 +213,8 @@ class ManualProducts:
     def describe(self, name: str, args: tuple[Any, ...]) -> RecentProduct | None:
         """A product that is about to run, and how the caller edits it; None without weights."""
         product = product_of(name, args)
+        if product is not None and not are_readable((product.left, product.right)):
+            return None
         if product is not None:
             self.projections.check(product)
         place, manual = (0, None) if product is None else _find_weights(product)
