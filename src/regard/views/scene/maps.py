@@ -107,7 +107,8 @@ class TraceMaps:
         least = array.min(initial=0)
         if not np.isfinite(array.sum()):
             raise NotFiniteError(
-                f"the weights of {self._map.site!r} hold NaN or infinity; mend what computes them"
+                f"the weights of {self._map.site!r} hold NaN or infinity; mend what computes them, "
+                "or see with regard.report where they are"
             )
         if least < 0:
             raise InputError(
