@@ -160,7 +160,7 @@ def test_two_towers_are_two_streams_of_one_trace(padded):
 @pytest.fixture
 def by_hand(monkeypatch):
     """Nothing is known of anybody's registries: eager mode is attention written by hand."""
-    module = importlib.import_module("regard.tracing.watcher")
+    module = importlib.import_module("regard.tracing.open_watchers")
     monkeypatch.setattr(module, "watch_registries", contextlib.nullcontext)
 
 

@@ -6,8 +6,8 @@ from torch import nn
 
 import regard
 from regard.kernels.observe import ObserveOptions
+from regard.tracing.open_watchers import watching
 from regard.tracing.recording.options import WatchOptions
-from regard.tracing.watcher import watching
 
 pytestmark = pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
 

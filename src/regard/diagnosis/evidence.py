@@ -5,7 +5,7 @@
 shared by all checks.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -17,7 +17,9 @@ from torch import Tensor
 
 from regard.diagnosis.declarations import Expectation, causal_module, declares, writes_alone
 from regard.errors import InputError, UnknownNameError
+from regard.measures.finite_rows import empty_other_rows
 from regard.measures.heads import HeadNumbers, head_numbers
+from regard.measures.row_validity import row_validity
 from regard.types import AttentionMap, Trace
 from regard.types.maps import MapKind
 
@@ -57,10 +59,17 @@ class Series:
 
 
 class Site:
-    """One site in all traces that have it, by the index of the trace."""
+    """One site in all traces that have it, by the index of the trace.
 
-    def __init__(self, name: str, traces: Mapping[int, Trace]) -> None:
+    `recorded` are the traces as they were recorded. In `traces`, rows that are not finite are
+    emptied: the check `numeric` reports them, and all others judge the rows that are numbers.
+    """
+
+    def __init__(
+        self, name: str, traces: Mapping[int, Trace], recorded: Mapping[int, Trace] | None = None
+    ) -> None:
         self.name, self.traces = name, traces
+        self.recorded = traces if recorded is None else recorded
         self._measured: dict[Callable[..., Any], dict[int, Any]] = {}
 
     @property
@@ -86,7 +95,9 @@ class Site:
     def measured(self, measure: Callable[[Trace, str], V]) -> dict[int, V]:
         """The measure of the site in each trace; it is computed once and kept."""
         if measure not in self._measured:
-            values = {number: measure(trace, self.name) for number, trace in self.traces.items()}
+            # the validity of rows is the one measure that is about rows that are no numbers
+            traces = self.recorded if measure is row_validity else self.traces
+            values = {number: measure(trace, self.name) for number, trace in traces.items()}
             self._measured[measure] = values
         return self._measured[measure]
 
@@ -144,9 +155,14 @@ class Evidence:
         """Every site that attends in some trace, in the order in which they run."""
         names = dict.fromkeys(seen.site for trace in self.traces for seen in trace.maps)
         return tuple(
-            Site(name, {n: trace for n, trace in enumerate(self.traces) if _has_site(trace, name)})
+            Site(name, _with_site(self.finite_traces, name), _with_site(self.traces, name))
             for name in names
         )
+
+    @cached_property
+    def finite_traces(self) -> tuple[Trace, ...]:
+        """The traces with rows that are not finite emptied."""
+        return tuple(map(empty_other_rows, self.traces))
 
     def site(self, name: str) -> Site:
         """The site of this name."""
@@ -196,7 +212,7 @@ class Evidence:
 
     def crossing(self) -> Iterator[tuple[int, list[AttentionMap]]]:
         """The index and the cross maps of each trace that attends from one target to one source."""
-        for number, trace in enumerate(self.traces):
+        for number, trace in enumerate(self.finite_traces):
             maps = [
                 cross for cross in trace.of("cross") if cross.rows.stream != cross.columns.stream
             ]
@@ -210,5 +226,10 @@ def _field(name: str, numbers: HeadNumbers) -> Tensor:
     return values
 
 
-def _has_site(trace: Trace, site: str) -> bool:
-    return any(attention_map.site == site for attention_map in trace.maps)
+def _with_site(traces: Sequence[Trace], site: str) -> dict[int, Trace]:
+    """The traces that have a site, by their index."""
+    return {
+        number: trace
+        for number, trace in enumerate(traces)
+        if any(attention_map.site == site for attention_map in trace.maps)
+    }

@@ -20,7 +20,7 @@ Which file holds what:
 - `roles`: roles from the literature; `repeated_tokens`, `head_detector`: induction, duplicates;
 - `head_distances`: how similar heads and layers are; `text_variation`: one head over several texts;
 - `decoding`, `alignment`: cross-attention of translators, and word links;
-- `row_validity`: whether rows are valid weights at all;
+- `row_validity`: whether rows are valid weights at all; `finite_rows`: traces without NaN rows;
 - `faithfulness`: the arithmetic of erasure curves and rank agreement.
 
 Where a trace keeps statistics that were taken while the model ran, measures use them. Otherwise

@@ -46,8 +46,7 @@ def row_validity(trace: Trace, site: str) -> RowValidity:
     """
     attention_map = trace[site]
     attending, sums = attending_rows(attention_map), _row_sums(trace, attention_map)
-    # where the sum of a row is unknown (NaN), a finite entropy shows that its weights are finite
-    finite = sums.isfinite() | sums.isnan() & attention_map.row_statistics.entropy.isfinite().cpu()
+    finite = _has_finite_weights(attention_map, sums)
     sound = attending & finite
     missing = mean_over_rows((1 - sums).clamp_min(0).nan_to_num(), sound & ~sums.isnan())
     known = mean_over_rows(attention_map.row_statistics.on_padding.cpu().double(), sound)
@@ -61,6 +60,21 @@ def row_validity(trace: Trace, site: str) -> RowValidity:
         missing,
         torch.fmax(known, missing) if softmax else known,
     )
+
+
+def invalid_rows(trace: Trace, site: str) -> Bool[Tensor, "head query"]:
+    """True for the rows of each head that are not finite, or have a negative weight.
+
+    >>> import torch
+    >>> from regard.measures.row_validity import invalid_rows
+    >>> from regard.types import Trace
+    >>> weights = torch.tensor([[0.5, 0.5], [torch.nan, 0.5]])
+    >>> invalid_rows(Trace.from_weights(weights, ["我", "爱"]), "weights")
+    tensor([[False,  True]])
+    """
+    attention_map = trace[site]
+    sums = _row_sums(trace, attention_map)
+    return ~_has_finite_weights(attention_map, sums) | _has_negative(attention_map)
 
 
 def mass_on(trace: Trace, site: str, columns: Sequence[int]) -> Heads:
@@ -86,6 +100,16 @@ def mass_on(trace: Trace, site: str, columns: Sequence[int]) -> Heads:
         [not same or position not in own for position in attention_map.rows.positions]
     )
     return mean_over_rows(by_label[..., 0].cpu().double(), attending_rows(attention_map) & others)
+
+
+def _has_finite_weights(
+    attention_map: AttentionMap, sums: Float[Tensor, "head query"]
+) -> Bool[Tensor, "head query"]:
+    """True for rows whose weights, the sink's included, are finite."""
+    numbers = attention_map.row_statistics
+    # where the sum of a row is unknown (NaN), a finite entropy shows that its weights are finite
+    finite = sums.isfinite() | sums.isnan() & numbers.entropy.isfinite().cpu()
+    return finite & numbers.on_sink.isfinite().cpu()
 
 
 def _row_sums(trace: Trace, attention_map: AttentionMap) -> Float[Tensor, "head query"]:

@@ -16,7 +16,8 @@ The path of one attention call through the sub-packages, each of which opens wit
     statistics      sums over many examples instead of traces
 
 They import one another in one direction only; tests/project/test_imports.py holds the order.
-`fast_paths.py` turns off two fast paths of torch whose calls would be hidden.
+`fast_paths.py` turns off two fast paths of torch whose calls would be hidden; `readable.py` tells
+where tensors have no numbers; `open_watchers.py` lets several blocks be open in one thread.
 
     >>> import torch, regard
     >>> encoder = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).eval()

@@ -13,6 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from regard.tracing.readable import are_readable
+
 
 class _EagerStance:
     """Counts the watchers that want compiled functions to run eagerly.
@@ -102,6 +104,8 @@ def _empty_padding(
     arguments = dict(zip(names, args, strict=False)) | kwargs
     source, hidden = arguments["src"], arguments.get("src_key_padding_mask")
     if hidden is None or arguments.get("mask") is not None or not _takes_fast_path(encoder, source):
+        return None
+    if not are_readable((source, hidden)):
         return None
     padding = hidden if hidden.dtype == torch.bool else hidden != 0
     checks = getattr(encoder, "mask_check", True)

@@ -33,8 +33,9 @@ class Sites:
     """The modules of a model by their paths, and which of them runs in this thread.
 
     The callbacks in `on_begin` are called with the inputs when the model begins, or a part of it
-    that runs by itself; those in `on_script` after a scripted module has run; those in `on_close`
-    when watching ends.
+    that runs by itself; those in `on_symbolic` instead if the inputs have symbolic sizes, which
+    must not be read, because torch writes every reading down; those in `on_script` after a scripted
+    module has run; those in `on_close` when watching ends.
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -48,6 +49,7 @@ class Sites:
         self.batch = 0  # examples of the call that began last; 0 if not known
         self.heads = 0  # heads that the running function folds into its batch; 0 if not known
         self.on_begin: list[Callable[[ModelInputs], None]] = []
+        self.on_symbolic: list[Callable[[], None]] = []
         self.on_script: list[Callable[[str, ScriptModule, Any, Any], None]] = []
         self.on_close: list[Callable[[], None]] = []
 
@@ -133,6 +135,10 @@ class Sites:
         names = _argument_names(type(module))  # type: ignore[arg-type]  # a class has its hash
         arguments = dict(zip(names, args, strict=False)) | kwargs
         inputs = {name: value for name, value in arguments.items() if isinstance(value, Tensor)}
+        if any(tensor._has_symbolic_sizes_strides for tensor in inputs.values()):
+            for note in self.on_symbolic:
+                note()
+            return
         self.batch = self._count_examples(module, inputs.values())
         for begin in self.on_begin:
             begin(inputs)

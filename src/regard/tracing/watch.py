@@ -10,11 +10,11 @@ from regard.errors import InputError
 from regard.kernels.observe import ObserveOptions
 from regard.tracing.assembly.token_labels import BlockInfo, TokenLabels
 from regard.tracing.assembly.traces import assemble
+from regard.tracing.open_watchers import watching
 from regard.tracing.recording.editor import Editor
 from regard.tracing.recording.edits import EditFunction
 from regard.tracing.recording.options import Keep, WatchOptions, WeightsForm
 from regard.tracing.recording.site_choice import SiteChoice, SitePatterns
-from regard.tracing.watcher import watching
 from regard.types import Trace
 
 

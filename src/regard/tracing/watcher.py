@@ -2,14 +2,13 @@
 
 import functools
 import types
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from regard.kernels.observe.taps import Tapped, tap_of
@@ -19,39 +18,37 @@ from regard.tracing.dataflow.checkpoint_recompute import (
     is_backward,
     is_checkpointed,
 )
-from regard.tracing.dataflow.origins import (
-    ManualWeights,
-    Origin,
-    origin_of,
-    set_origin,
-    tensors_in,
-)
+from regard.tracing.dataflow.origins import ManualWeights, origin_of, tensors_in
 from regard.tracing.dataflow.rule_table import rule_of
 from regard.tracing.dataflow.tracker import OriginTracker, ValuesOnAxis
-from regard.tracing.fast_paths import keep_encoder_padding_empty, run_compiled_eagerly
-from regard.tracing.huggingface.registries import watch_registries
 from regard.tracing.mask_reading.caller_masks import CallerMasks
 from regard.tracing.mask_reading.lazy import LazyMask
+from regard.tracing.readable import are_readable, is_tracing
+from regard.tracing.recording.editor import HeadChange
 from regard.tracing.recording.manual_product import ManualProducts
 from regard.tracing.recording.manual_softmax import add_values_as_keys, describe_manual_call
-from regard.tracing.recording.observe_call import call_for_edit, describe_call, observe_call
+from regard.tracing.recording.observe_call import (
+    call_for_edit,
+    describe_call,
+    observe_call,
+    observe_finished_call,
+)
 from regard.tracing.recording.options import WatchOptions
 from regard.tracing.recording.record import CallRecord
 from regard.tracing.sites import ModelInputs, Sites, running
 
 
-@contextmanager
-def watching(model: nn.Module, options: WatchOptions) -> Iterator["Watcher"]:
-    """The watcher of a model while the block runs; its records are complete afterwards."""
-    sites = Sites(model)
-    watcher = Watcher(sites, options)
-    with ExitStack() as stack:
-        stack.enter_context(run_compiled_eagerly())
-        stack.enter_context(watch_registries())
-        stack.enter_context(keep_encoder_padding_empty(sites.encoders))
-        stack.enter_context(sites)
-        stack.enter_context(watcher)
-        yield watcher
+class PlannedCall(NamedTuple):
+    """A call of a tapped function as one watcher is going to run it.
+
+    `record` is None if the watcher neither records nor edits the call.
+    """
+
+    tapped: Tapped
+    options: WatchOptions
+    is_chosen: bool
+    record: CallRecord | None
+    changes: list[HeadChange]
 
 
 class Watcher(TorchFunctionMode):
@@ -70,7 +67,9 @@ class Watcher(TorchFunctionMode):
         self.caller_masks = CallerMasks()
         self._second_axis = 0  # size of the second axis of the model's first input
         self._windows: int | None = None  # of torch's own multi-head attention, while it runs
+        self.is_stopped = self.is_passing = False
         sites.on_begin.append(self._note_inputs)
+        sites.on_symbolic.append(self._pass_symbolic_run)
 
     def __torch_function__(
         self, function: Any, subclasses: Any, args: tuple[Any, ...] = (), kwargs: Any = None
@@ -85,19 +84,20 @@ class Watcher(TorchFunctionMode):
         if rule[0] == "nothing":  # sizes, comparisons and the like
             return function(*args, **kwargs)
         describer = tap_of(function)
-        if describer is not None and any(issubclass(kind, Tensor) for kind in subclasses):
-            result = self._run_by_subclass(function, subclasses, args, kwargs)
+        if describer is not None and subclasses:
+            result = run_by_subclass(self, function, subclasses, args, kwargs)
             if result is not NotImplemented:
                 return result
         if describer is not None and not is_backward():
+            if not are_readable(tensors_in((*args, *kwargs.values()))):
+                return self._run_unread(rule[1], function, args, kwargs)
             tapped = describer(*args, **kwargs)
             if tapped is not None:
                 tapped = self.tracker.name_streams(tapped, (*args, *kwargs.values()))
-                result = self._run_tapped(tapped, lambda: function(*args, **kwargs))
-                self.tracker.follow_tapped(tapped, result)
-                return result
+                planned = self.plan_tapped(tapped)
+                return self.run_planned(planned, lambda: function(*args, **kwargs))
         if function is F.multi_head_attention_forward:
-            return self._run_multi_head(args, kwargs)
+            return run_multi_head(self, [self], args, kwargs)
         if rule[0] in ("product", "linear") and not self.products.is_idle:
             result = self.products.run(rule[1], function, args, kwargs)
         else:
@@ -105,28 +105,41 @@ class Watcher(TorchFunctionMode):
         self.tracker.follow(rule, args, kwargs, result)
         return result
 
-    def _run_by_subclass(
-        self, function: Any, subclasses: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Any:
-        """Let a tensor subclass among the arguments run a function that attends.
+    def _run_unread(self, name: str, function: Any, args: tuple[Any, ...], kwargs: Any) -> Any:
+        """Run a function that attends on tensors whose numbers cannot be read."""
+        self.note_unreadable()
+        result = function(*args, **kwargs)
+        self.tracker.follow(("other", name), args, kwargs, result)
+        return result
 
-        `torch.nn.attention.bias.CausalBias`, for instance, holds no numbers: only its class knows
-        which mask it stands for, and calls the function again with plain tensors. That call is
-        watched. NotImplemented if no subclass takes the call.
+    def note_unreadable(self) -> None:
+        """Note a gap where a function attends now on tensors whose numbers cannot be read."""
+        site = self.sites.here
+        self.attended[site] = None
+        self.options.editor.refuse_unreadable(site)
+        self.tracker.note_unreadable()
+
+    def _pass_symbolic_run(self) -> None:
+        """Let the run of a model with symbolic sizes pass unseen, and note it as a gap."""
+        self.note_unreadable()
+        self.is_passing = True
+        self.__torch_function__ = types.MethodType(_run_symbolic, self)  # type: ignore[method-assign]
+
+    def resume(self) -> None:
+        """See functions again, after a run with symbolic sizes."""
+        self.is_passing = False
+        vars(self).pop("__torch_function__", None)
+
+    def stop(self) -> None:
+        """Let functions pass unseen from now on, where torch's stack cannot be reached to leave it.
+
+        The method is replaced on the instance, so that a watcher that runs need not ask.
         """
-        if not torch._C._is_torch_function_enabled():  # the subclass calls it for its own tensor
-            return NotImplemented
-        for kind in subclasses:
-            if issubclass(kind, LazyMask):  # ours, which its description stands for
-                continue
-            with self:  # torch disables a mode inside itself; the calls inside are to be seen
-                result = kind.__torch_function__(function, subclasses, args, kwargs)
-            if result is not NotImplemented:
-                return result
-        return NotImplemented
+        self.is_stopped = True
+        self.__torch_function__ = types.MethodType(_run_unseen, self)  # type: ignore[method-assign]
 
-    def _run_tapped(self, tapped: Tapped, run_original: Callable[[], Any]) -> Any:
-        """Run a tapped function; where the caller wants it, observed, edited and recorded."""
+    def plan_tapped(self, tapped: Tapped) -> PlannedCall:
+        """Describe a call of a tapped function, and ask the caller for edits of it."""
         options = self.options
         if is_checkpointed() and not options.editor:
             # torch compares the tensors that this run saves with those of an unwatched one
@@ -134,28 +147,49 @@ class Watcher(TorchFunctionMode):
         site = self.sites.here
         self.attended[site] = None
         streams = (origin_of(tapped.query).stream, origin_of(tapped.key).stream)
-        chosen = options.sites.includes(site)
-        if not chosen and not options.editor:
+        is_chosen = options.sites.includes(site)
+        if not is_chosen and not options.editor:
+            return PlannedCall(tapped, options, is_chosen, None, [])
+        windows = self._windows or self.sites.windows(len(tapped.query))
+        record = self._note_padding(describe_call(site, tapped, streams, windows))
+        editor = options.editor
+        changes = editor.changes(call_for_edit(record, tapped)) if editor else []
+        return PlannedCall(tapped, options, is_chosen, record, changes)
+
+    def run_planned(self, planned: PlannedCall, run_original: Callable[[], Any]) -> Any:
+        """Run a tapped function; where the caller wants it, observed, edited and recorded."""
+        record, changes = planned.record, planned.changes
+        if record is None or not (planned.is_chosen or changes):
             result = run_original()
         else:
-            windows = self._windows or self.sites.windows(len(tapped.query))
-            record = self._note_padding(describe_call(site, tapped, streams, windows))
-            editor = options.editor
-            changes = editor.changes(call_for_edit(record, tapped)) if editor else []
-            if chosen or changes:
-                result, record = observe_call(record, tapped, run_original, options, changes)
-                if record.projection is not None:
-                    self.products.projections.add(record.projection)
-            else:
-                result = run_original()
-            if chosen:
-                self.runs.add(record)
-        for tensor in tensors_in([result]):
-            set_origin(tensor, Origin(streams[0]))
+            result, record = observe_call(
+                record, planned.tapped, run_original, planned.options, changes
+            )
+        self._keep(planned, record, result)
         return result
+
+    def note_finished(self, planned: PlannedCall, result: Any) -> None:
+        """Record a tapped function that another watcher has run, with the planned changes."""
+        record = planned.record
+        if record is not None and planned.is_chosen:
+            record = observe_finished_call(
+                record, planned.tapped, result, planned.options, planned.changes
+            )
+        self._keep(planned, record, result)
+
+    def _keep(self, planned: PlannedCall, record: CallRecord | None, result: Any) -> None:
+        """Keep the record of a call that has run, and note the stream of its result."""
+        if record is not None and record.projection is not None:
+            self.products.projections.add(record.projection)
+        if record is not None and planned.is_chosen:
+            self.runs.add(record)
+        self.tracker.follow_tapped(planned.tapped, result)
 
     def _record_manual(self, manual: ManualWeights, values: ValuesOnAxis | None) -> None:
         """Record a hand-written call that the data flow has recognised."""
+        if not are_readable((manual.weights,)):
+            self.note_unreadable()
+            return
         record = describe_manual_call(self.sites, manual)
         if values is not None:
             record = add_values_as_keys(record, *values)
@@ -171,25 +205,17 @@ class Watcher(TorchFunctionMode):
         if self.options.sites.includes(record.site):
             self.runs.add(record)
 
-    def _run_multi_head(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run torch's own multi-head attention, and return the edited weights if it was edited."""
+    def begin_multi_head(self, query: Tensor, heads: int) -> None:
+        """Note what torch's own multi-head attention folds together while it runs."""
         self.products.edited_weights = None
-        query = args[0] if args else kwargs["query"]
         batch = query.shape[1] if query.dim() == 3 else 1
         examples = self._count_examples(batch)
         self.sites.batch, self._windows = examples, batch // examples
-        # inside, weights have their heads folded into the batch
-        self.sites.heads = args[4] if len(args) > 4 else kwargs["num_heads"]
-        try:
-            with self:  # torch disables a mode inside itself; the calls inside are to be seen
-                context, weights = _multi_head_function()(*args, **kwargs)
-        finally:
-            self.sites.heads, self._windows = 0, None
-        edited = self.products.edited_weights
-        if weights is not None and edited is not None:
-            averaged = weights.numel() < edited.numel()
-            weights = (edited.mean(dim=1) if averaged else edited).reshape(weights.shape)
-        return context, weights
+        self.sites.heads = heads  # inside, weights have their heads folded into the batch
+
+    def end_multi_head(self) -> None:
+        """Forget it again."""
+        self.sites.heads, self._windows = 0, None
 
     def _note_padding(self, record: CallRecord) -> CallRecord:
         """The record with the caller's word on which of its keys are padding."""
@@ -211,6 +237,77 @@ class Watcher(TorchFunctionMode):
         known, module = self.sites.batch, next(running(), None)
         second = self._second_axis == batch and not getattr(module, "batch_first", True)
         return batch if second or not known or batch % known else known
+
+
+def _run_unseen(
+    watcher: Watcher, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+) -> Any:
+    """Run a torch function for a watcher that was stopped."""
+    return function(*args, **kwargs or {})
+
+
+def _run_symbolic(
+    watcher: Watcher, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+) -> Any:
+    """Run a torch function in a run with symbolic sizes; after its end, as ever."""
+    if is_tracing():
+        return function(*args, **kwargs or {})
+    watcher.resume()
+    return watcher.__torch_function__(function, types, args, kwargs)
+
+
+def run_by_subclass(
+    mode: TorchFunctionMode,
+    function: Any,
+    subclasses: Any,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> Any:
+    """Let a tensor subclass among the arguments run a function that attends.
+
+    `torch.nn.attention.bias.CausalBias`, for instance, holds no numbers: only its class knows which
+    mask it stands for, and calls the function again with plain tensors. `mode`, which torch has
+    called and disables meanwhile, sees that call. NotImplemented if no subclass takes the call.
+    """
+    if not torch._C._is_torch_function_enabled():  # the subclass calls it for its own tensor
+        return NotImplemented
+    for kind in subclasses:
+        if issubclass(kind, LazyMask) or not issubclass(kind, Tensor):
+            continue  # a mask of ours is described by its facts
+        with mode:
+            result = kind.__torch_function__(function, subclasses, args, kwargs)
+        if result is not NotImplemented:
+            return result
+    return NotImplemented
+
+
+def run_multi_head(
+    mode: TorchFunctionMode,
+    watchers: Sequence[Watcher],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> Any:
+    """Run torch's own multi-head attention, and return the edited weights if it was edited.
+
+    `mode` is what torch has called: it disables a mode inside itself, and the calls inside are to
+    be seen.
+    """
+    query = args[0] if args else kwargs["query"]
+    heads = args[4] if len(args) > 4 else kwargs["num_heads"]
+    for watcher in watchers:
+        watcher.begin_multi_head(query, heads)
+    try:
+        with mode:
+            context, weights = _multi_head_function()(*args, **kwargs)
+    finally:
+        for watcher in watchers:
+            watcher.end_multi_head()
+    all_edited = (watcher.products.edited_weights for watcher in watchers)
+    edited = next((edited for edited in all_edited if edited is not None), None)
+    if weights is not None and edited is not None:
+        averaged = weights.numel() < edited.numel()
+        weights = (edited.mean(dim=1) if averaged else edited).reshape(weights.shape)
+    return context, weights
 
 
 @functools.cache

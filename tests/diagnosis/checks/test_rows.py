@@ -38,6 +38,44 @@ def test_rows_that_are_not_numbers_are_a_bug():
     assert (found.site, found.head, found.severity) == ("decoder.layers.1.cross", 2, "bug")
 
 
+def leaking(wrong=None):
+    """A trace of a causal model with two heads that look ahead, and perhaps one spoilt row."""
+    weights = torch.full((2, 9, 9), 1 / 9)
+    if wrong is not None:
+        weights[1, 4] = wrong
+    return Trace.from_weights(weights, list("abcdefghi"))
+
+
+def test_rows_that_are_not_numbers_are_named_first():
+    findings = diagnose(leaking(torch.nan), expect="causal")
+    assert (findings[0].check, findings[0].head, findings[0].view.rows) == ("numeric", 1, (4,))
+    assert findings[0].sentence("en").endswith('(limit 0.0%). Rows: 4 "e".')
+    assert findings[0].sentence("zh").endswith('行：4 "e"。')
+
+
+def test_many_rows_are_named_by_the_first_of_them():
+    trace = Trace.from_weights(torch.full((1, 9, 9), torch.nan), list("abcdefghi"))
+    (found,) = diagnose(trace)
+    assert found.sentence().endswith('Rows: 0 "a", 1 "b", 2 "c", 3 "d", 4 "e" ….')
+
+
+@pytest.mark.parametrize("wrong", [torch.nan, torch.inf])
+def test_rows_that_are_not_numbers_neither_silence_nor_mislead_other_checks(wrong):
+    sound, spoilt = (
+        {(each.check, each.head): each.value for each in diagnose(leaking(row), expect="causal")}
+        for row in (None, wrong)
+    )
+    assert spoilt.pop(("numeric", 1)) == pytest.approx(1 / 9)
+    assert spoilt == pytest.approx(sound, abs=0.05)
+
+
+def test_words_of_a_translation_are_judged_by_rows_that_are_numbers():
+    spoil = at(CROSS, in_head(1, lambda w, call: w.index_fill(2, torch.tensor([1]), torch.nan)))
+    sound, spoilt = (diagnosed(edit) for edit in (None, spoil))
+    names = [[each.check for each in found if each.check == "dropped"] for found in (sound, spoilt)]
+    assert names[0] == names[1]
+
+
 def test_rows_that_sum_to_more_than_one_are_a_bug():
     found = the_one(diagnosed(at(ENCODER, in_head(1, lambda w, call: w * 1.25))), "sums")
     assert (found.site, found.head) == (ENCODER, 1)

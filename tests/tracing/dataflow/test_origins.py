@@ -6,6 +6,7 @@ import weakref
 import torch
 
 from regard.tracing.dataflow import origins
+from regard.tracing.dataflow.origin_layers import OriginLayer
 from regard.tracing.dataflow.origins import (
     LOST,
     Origin,
@@ -48,32 +49,31 @@ def test_parameters_are_constant_and_the_rest_is_unknown():
 
 def test_origins_are_removed_when_the_last_watcher_ends():
     tensor = torch.zeros(3)
-    origins.begin_tracking()
-    origins.begin_tracking()
+    first, second = OriginLayer(), OriginLayer()
     set_origin(tensor, stream_origin("tokens", -1))
-    origins.end_tracking()
+    second.close()
     assert origin_of(tensor).stream == "tokens"
-    origins.end_tracking()
+    first.close()
     assert not vars(tensor)
 
 
 def test_a_marked_tensor_is_not_kept_alive():
     tensor = torch.zeros(3)
     gone = weakref.ref(tensor)
-    origins.begin_tracking()
+    layer = OriginLayer()
     set_origin(tensor, stream_origin("tokens", -1))
     del tensor
     gc.collect()
     assert gone() is None
-    origins.end_tracking()
+    layer.close()
 
 
 def test_tensors_that_are_gone_are_forgotten(monkeypatch):
     monkeypatch.setattr(origins, "_MANY", 3)
-    origins.begin_tracking()
+    layer = OriginLayer()
     kept = [torch.zeros(1) for _ in range(2)]
     for each in (*kept, *(torch.zeros(1) for _ in range(5))):
         set_origin(each, stream_origin("tokens", -1))
     origins.forget_freed_tensors()
     assert 2 <= len(origins._tracked.tensors) <= 3
-    origins.end_tracking()
+    layer.close()

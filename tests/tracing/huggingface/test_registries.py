@@ -41,7 +41,7 @@ def without(monkeypatch):
 
     def run(*args):
         with monkeypatch.context() as patch:
-            module = sys.modules["regard.tracing.watcher"]
+            module = sys.modules["regard.tracing.open_watchers"]
             patch.setattr(module, "watch_registries", contextlib.nullcontext)
             return watched(*args)
 

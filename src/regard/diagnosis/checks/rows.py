@@ -1,6 +1,7 @@
 """Checks of rows: invalid numbers, sums, padding, later tokens, one-hot rows, and text length."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -9,11 +10,11 @@ from torch import Tensor
 from regard.configs import context_length
 from regard.diagnosis.check import Hit, entry
 from regard.diagnosis.checks.heads import first_token_weight, sites_with_enough_rows
-from regard.diagnosis.checks.hits import head_hits
+from regard.diagnosis.checks.hits import head_hits, quoted
 from regard.diagnosis.declarations import declared_row_sum
 from regard.diagnosis.evidence import Evidence, Series, Site
 from regard.diagnosis.limits import LIMITS, Limit
-from regard.measures.row_validity import RowValidity, mass_on, row_validity
+from regard.measures.row_validity import RowValidity, invalid_rows, mass_on, row_validity
 from regard.types import SummaryOnly, Tokens, Trace
 
 ALONE = "regard.capture(model, processor, texts[{example}])  # alone, it needs no padding"
@@ -24,14 +25,26 @@ SOFTENED = (
     "regard.diagnosis.compare_edit(model, processor, texts, "
     "regard.diagnosis.set_temperature({site!r}, 4.0))"
 )
+NAMED = 5  # the most rows that a sentence names and a picture marks
 
 
 def _numeric(evidence: Evidence, limit: Limit) -> Iterator[Hit]:
-    """Heads with rows that are not finite or have negative weights."""
+    """Heads with rows that are not finite or have negative weights, and which rows these are."""
     for site in evidence.sites:
-        yield from head_hits(
-            site, _series_where_crossed(site, lambda validity: validity.invalid_rows, limit), limit
-        )
+        series = _series_where_crossed(site, lambda validity: validity.invalid_rows, limit)
+        for hit in head_hits(site, series, limit):
+            assert hit.head is not None
+            trace = site.recorded[hit.example]
+            rows = invalid_rows(trace, site.name)[hit.head].nonzero()[:, 0].tolist()
+            words = {"rows": _name_rows(trace, site.name, rows)}
+            yield replace(hit, words=words, rows=tuple(rows[:NAMED]))
+
+
+def _name_rows(trace: Trace, site: str, rows: Sequence[int]) -> str:
+    """The numbers of rows with their tokens, such as '2 "love", 5 "you" …'."""
+    tokens = trace.tokens(trace[site].rows)
+    named = [f"{row} {quoted(tokens.texts[row])}" if tokens.named else f"{row}" for row in rows]
+    return ", ".join(named[:NAMED]) + (" …" if len(named) > NAMED else "")
 
 
 def _sums(evidence: Evidence, limit: Limit) -> Iterator[Hit]:

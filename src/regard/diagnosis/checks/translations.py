@@ -28,7 +28,7 @@ SHOWN = 40  # the most characters of a translation that a sentence quotes
 def _dropped(evidence: Evidence, limit: Limit) -> Iterator[Hit]:
     """Source words that received almost no weight while the translation was written."""
     for number, maps in evidence.crossing():
-        received = word_coverage(evidence.traces[number], maps)
+        received = word_coverage(evidence.finite_traces[number], maps)
         low = sorted((float(weights.sum()), unit) for unit, weights in received.items())
         low = [pair for pair in low if limit.crossed(pair[0])]
         # if most words received nothing, the heads are at fault and not the translation
@@ -39,7 +39,7 @@ def _dropped(evidence: Evidence, limit: Limit) -> Iterator[Hit]:
 def _repeated(evidence: Evidence, limit: Limit) -> Iterator[Hit]:
     """Source words with a piece that received the weight of many target tokens."""
     for number, maps in evidence.crossing():
-        received = word_coverage(evidence.traces[number], maps)
+        received = word_coverage(evidence.finite_traces[number], maps)
         peaks = ((float(weights.max()), unit) for unit, weights in received.items())
         high = [pair for pair in sorted(peaks, reverse=True) if limit.crossed(pair[0])]
         if high:

@@ -15,7 +15,9 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor
 
-_ATTRIBUTE = "_regard_origin"
+from regard.tracing.readable import detach_untraced
+
+ATTRIBUTE = "_regard_origin"  # of a tensor; what reads it often writes the name out
 _MANY = 1 << 14  # tracked tensors after which those that were freed are dropped from the list
 
 StreamNames = tuple[str | None, str | None]  # of queries and keys; None where it is not known
@@ -218,7 +220,7 @@ def changed_weights(origin: Origin, weights: Tensor) -> Origin:
     stage = origin.stage
     assert isinstance(stage, ManualWeights)
     assert origin.pair is not None
-    stage = replace(stage, weights=weights.detach(), pair=origin.pair, is_changed=True)
+    stage = replace(stage, weights=detach_untraced(weights), pair=origin.pair, is_changed=True)
     return Origin(origin.stream, origin.axis, origin.layout, origin.pair, stage)
 
 
@@ -227,7 +229,6 @@ class _TrackedTensors(threading.local):
 
     def __init__(self) -> None:
         self.tensors: list[weakref.ref[Tensor]] = []
-        self.watchers = 0
 
 
 _tracked = _TrackedTensors()
@@ -236,7 +237,7 @@ _tracked = _TrackedTensors()
 def origin_of(tensor: Any) -> Origin:
     """The origin of a tensor; UNKNOWN for anything else, CONSTANT for parameters."""
     if isinstance(tensor, Tensor):
-        origin: Origin | None = getattr(tensor, _ATTRIBUTE, None)
+        origin: Origin | None = getattr(tensor, ATTRIBUTE, None)
         if origin is not None:
             return origin
         return CONSTANT if isinstance(tensor, torch.nn.Parameter) else UNKNOWN
@@ -249,27 +250,16 @@ def set_origin(tensor: Tensor, origin: Origin, _ref: Any = weakref.ref) -> None:
     _tracked.tensors.append(_ref(tensor))
 
 
-def begin_tracking() -> None:
-    """Count one more watcher of this thread."""
-    _tracked.watchers += 1
+def tracked_tensors() -> list[weakref.ref[Tensor]]:
+    """The tensors of this thread that carry origins: always the same list, changed in place."""
+    return _tracked.tensors
 
 
 def forget_freed_tensors() -> None:
     """Drop freed tensors from the list of tracked ones, once there are many."""
-    if len(_tracked.tensors) > _MANY:
-        _tracked.tensors = [reference for reference in _tracked.tensors if reference() is not None]
-
-
-def end_tracking() -> None:
-    """Count one watcher less; after the last one of this thread, remove every origin."""
-    _tracked.watchers -= 1
-    if _tracked.watchers > 0:
-        return
-    references, _tracked.tensors = _tracked.tensors, []
-    for reference in references:
-        tensor = reference()
-        if tensor is not None:
-            vars(tensor).pop(_ATTRIBUTE, None)
+    tensors = _tracked.tensors
+    if len(tensors) > _MANY:
+        tensors[:] = [reference for reference in tensors if reference() is not None]
 
 
 def tensors_in(values: Iterable[Any]) -> Iterable[Tensor]:

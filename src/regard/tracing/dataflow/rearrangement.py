@@ -27,6 +27,7 @@ from regard.tracing.dataflow.origins import (
 )
 from regard.tracing.dataflow.propagation import Args, Kwargs, first_origin, set_all
 from regard.tracing.dataflow.softmax import combine_all
+from regard.tracing.readable import detach_untraced
 
 _RESHAPES = ("view", "reshape", "flatten", "unflatten", "view_as", "reshape_as")
 
@@ -103,7 +104,7 @@ def _crop_weights(origin: Origin, call: LayoutCall, source: Tensor) -> Origin:
     scores = stage.scores
     if name == "__getitem__" and scores.shape == source.shape:
         scores = scores[args[1]]
-    stage = replace(stage, weights=result.detach(), scores=scores, pair=origin.pair)
+    stage = replace(stage, weights=detach_untraced(result), scores=scores, pair=origin.pair)
     return replace(origin, stage=stage)
 
 

@@ -21,6 +21,7 @@ from regard.tracing.dataflow.origins import (
     changed_weights,
     stream_origin,
 )
+from regard.tracing.readable import detach_untraced
 
 TIMES = {"mul", "mul_", "multiply", "__mul__", "__rmul__", "__imul__"}
 MINUS = {"sub", "sub_", "subtract", "__sub__", "__isub__"}
@@ -38,7 +39,7 @@ def softmax_origin(origin: Origin, scores: Tensor, axis: int, weights: Tensor) -
         pair = StreamPair(origin.without_pair().side, StreamSide(None, axis, "features"))
     rearranged = rearranged or _is_rearranged(pair, weights)
     # detached, so that the origin on the weights does not keep the weights themselves alive
-    stage = ManualWeights(weights.detach(), scores.detach(), pair, rearranged)
+    stage = ManualWeights(detach_untraced(weights), detach_untraced(scores), pair, rearranged)
     return Origin(pair.left.stream, pair.left.axis, pair.left.layout, pair, stage)
 
 
@@ -135,7 +136,7 @@ def elementwise_origin(
             return _divided_origin(own, own.stage, other.stage, result)
     stage = second.stage
     if name in MINUS and isinstance(stage, SoftmaxDenominator) and stage.exponentials is None:
-        log_weights = LogWeights(operands[0].detach(), stage.axis)
+        log_weights = LogWeights(detach_untraced(operands[0]), stage.axis)
         return Origin(first.stream, first.axis, first.layout, first.pair_or_self, log_weights)
     rotated = _rotated_origin(operands, origins, result) if name in TIMES else None
     return rotated or combined_origin(first, second)
@@ -165,7 +166,7 @@ def _divided_origin(
     if pair is None or denominator.exponentials is not exponentials:
         return origin
     rearranged = _is_rearranged(pair, result)
-    stage = ManualWeights(result.detach(), exponentials.scores, pair, rearranged, True)
+    stage = ManualWeights(detach_untraced(result), exponentials.scores, pair, rearranged, True)
     return Origin(pair.left.stream, pair.left.axis, pair.left.layout, pair, stage)
 
 
@@ -176,13 +177,13 @@ def exp_origin(origin: Origin, scores: Tensor, result: Tensor) -> Origin:
         return softmax_origin(replace(origin, stage=None), stage.scores, stage.axis, result)
     if stage is not None or not (origin.axis or origin.pair):
         return origin
-    exponentials = Exponentials(scores.detach())
+    exponentials = Exponentials(detach_untraced(scores))
     return Origin(origin.stream, origin.axis, origin.layout, origin.pair_or_self, exponentials)
 
 
 def log_softmax_origin(origin: Origin, scores: Tensor, axis: int) -> Origin:
     """The origin of log(softmax(scores))."""
-    stage = LogWeights(scores.detach(), axis)
+    stage = LogWeights(detach_untraced(scores), axis)
     return Origin(origin.stream, origin.axis, origin.layout, origin.pair_or_self, stage)
 
 

@@ -10,6 +10,7 @@ from torch.jit import ScriptModule
 from regard.kernels.observe.taps import Tapped
 from regard.tracing.dataflow.checkpoint_recompute import is_backward
 from regard.tracing.dataflow.gaps import REARRANGED, Gaps, opaque_reason, scripted_reason
+from regard.tracing.dataflow.origin_layers import OriginLayer
 from regard.tracing.dataflow.origins import (
     UNKNOWN,
     ManualWeights,
@@ -17,8 +18,6 @@ from regard.tracing.dataflow.origins import (
     StreamNames,
     StreamPair,
     WeightedValues,
-    begin_tracking,
-    end_tracking,
     forget_freed_tensors,
     origin_of,
     set_origin,
@@ -44,6 +43,7 @@ from regard.tracing.dataflow.propagation import (
 )
 from regard.tracing.dataflow.rearrangement import REARRANGEMENT, recur
 from regard.tracing.dataflow.rule_table import Rule
+from regard.tracing.readable import UNREADABLE
 from regard.tracing.sites import ModelInputs, Sites
 from regard.types import Gap
 
@@ -82,8 +82,8 @@ class OriginTracker:
         )
         sites.on_begin.append(self._begin)
         sites.on_script.append(self._note_script)
-        sites.on_close.append(end_tracking)
-        begin_tracking()
+        self.layer = OriginLayer()
+        sites.on_close.append(self.layer.close)
 
     @property
     def gaps(self) -> list[Gap]:
@@ -97,11 +97,12 @@ class OriginTracker:
     def _begin(self, inputs: ModelInputs) -> None:
         """Begin a stream with each floating-point input; ids begin theirs when embedded."""
         forget_freed_tensors()
-        for name, tensor in inputs.items():
-            is_new = origin_of(tensor) is UNKNOWN
-            if tensor.dtype.is_floating_point and tensor.dim() > 2 and is_new:
-                axis = -2 if tensor.dim() == 3 else None
-                set_origin(tensor, stream_origin(name, axis, "input"))
+        with self.layer.active(inputs.values()):
+            for name, tensor in inputs.items():
+                is_new = origin_of(tensor) is UNKNOWN
+                if tensor.dtype.is_floating_point and tensor.dim() > 2 and is_new:
+                    axis = -2 if tensor.dim() == 3 else None
+                    set_origin(tensor, stream_origin(name, axis, "input"))
 
     def _embed(self, name: str, args: Args, kwargs: Kwargs, result: Tensor) -> None:
         """Begin the stream of the module that embeds; one id for each example is a state."""
@@ -260,6 +261,10 @@ class OriginTracker:
             set_origin(side, stream_origin(stream, -2))
         return replace(tapped, query=sides[0], key=sides[1])
 
+    def note_unreadable(self) -> None:
+        """A function that attends has run on tensors whose numbers cannot be read: a gap."""
+        self._gaps.add(self.sites.here, UNREADABLE)
+
     def follow_tapped(self, tapped: Tapped, result: Any) -> None:
         """Write origins on the result of a tapped function: vectors of the queries' stream."""
         set_all(result, stream_origin(origin_of(tapped.query).stream, -2))
@@ -276,7 +281,8 @@ class OriginTracker:
         reason = scripted_reason(module)
         if reason is not None:
             self._gaps.add(site, reason)
-        other("", inputs, {}, output)
+        with self.layer.active(tensors_in((*inputs, output))):
+            other("", inputs, {}, output)
 
 
 def _learned_stream(site: str) -> str:

@@ -17,6 +17,7 @@ from regard.errors import RegardError
 from regard.kernels.observe.taps import Tapped, register_tap
 from regard.masks import Area, tensor_bias
 from regard.tracing.mask_reading.lazy import LazyMask, LazyTensor, TensorRecipe
+from regard.tracing.readable import are_readable
 from regard.tracing.recording.sdpa import describe_sdpa
 
 TOLERANCE = 1e-4  # how far apart weights may be that were rounded differently
@@ -58,7 +59,7 @@ def describe_when_called(function: AttentionFunction) -> AttentionFunction:
         *args: Any,
         **options: Any,
     ) -> Any:
-        if args or not isinstance(module, nn.Module):
+        if args or not isinstance(module, nn.Module) or not are_readable((query, key, value)):
             return function(module, query, key, value, attention_mask, *args, **options)
         call = EagerCall(function, module, query, key, value, attention_mask, options)
         tapped = _describe_verified(call)

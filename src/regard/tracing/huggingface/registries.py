@@ -12,8 +12,22 @@ from torch import Tensor
 
 from regard.tracing.huggingface.eager_attention import describe_when_called
 from regard.tracing.huggingface.mask_functions import make_lazily
+from regard.tracing.readable import are_readable
 
 Undo = Callable[[], None]
+
+
+class _OpenBlocks:
+    """How many watch blocks are open that a thread has entered."""
+
+    count = 0
+
+
+class _ThreadBlocks(threading.local):
+    """The open blocks of the calling thread."""
+
+    def __init__(self) -> None:
+        self.open = _OpenBlocks()
 
 
 class RegistryPatches:
@@ -24,17 +38,20 @@ class RegistryPatches:
     """
 
     def __init__(self) -> None:
-        self._lock, self._thread = threading.Lock(), threading.local()
+        self._lock, self._thread = threading.Lock(), _ThreadBlocks()
         self._watchers = 0
         self._undo: dict[str, list[Undo]] = {}
 
     @property
     def thread_watches(self) -> bool:
         """True if the calling thread is inside a watch block."""
-        return getattr(self._thread, "depth", 0) > 0
+        return self._thread.open.count > 0
 
-    def enter(self) -> None:
-        """Count one more watcher, and replace what of transformers is loaded by now."""
+    def enter(self) -> _OpenBlocks:
+        """Count one more watcher, and replace what of transformers is loaded by now.
+
+        Returns what `leave` takes, because another thread may be the one that leaves.
+        """
         with self._lock:
             self._watchers += 1
             for name, patch in (
@@ -44,12 +61,13 @@ class RegistryPatches:
                 module = sys.modules.get(f"transformers.{name}")
                 if module is not None and name not in self._undo:
                     self._undo[name] = list(patch(module))
-        self._thread.depth = getattr(self._thread, "depth", 0) + 1
+            self._thread.open.count += 1
+        return self._thread.open
 
-    def leave(self) -> None:
+    def leave(self, blocks: _OpenBlocks) -> None:
         """Count one watcher less; after the last one everything is as it was."""
-        self._thread.depth -= 1
         with self._lock:
+            blocks.count -= 1
             self._watchers -= 1
             if not self._watchers:
                 for undo in (undo for undos in self._undo.values() for undo in undos):
@@ -66,11 +84,11 @@ def watch_registries() -> Iterator[None]:
 
     Nothing happens where transformers is not loaded or has no such registries.
     """
-    _patches.enter()
+    blocks = _patches.enter()
     try:
         yield
     finally:
-        _patches.leave()
+        _patches.leave(blocks)
 
 
 def _patch_masks(module: ModuleType) -> Iterator[Undo]:
@@ -91,7 +109,9 @@ def _lazy_for_watchers(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(function)
     def make_mask(*args: Any, **kwargs: Any) -> Tensor | None:
-        if args or not _patches.thread_watches:
+        padding = kwargs.get("attention_mask")
+        tensors = [padding] if isinstance(padding, Tensor) else []
+        if args or not _patches.thread_watches or not are_readable(tensors):
             return function(*args, **kwargs)  # type: ignore[no-any-return]
         return make_lazily(function, kwargs)
 

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from regard.errors import InputError, ShapeError
 from regard.kernels.observe.call import Values
+from regard.tracing.readable import UNREADABLE
 from regard.tracing.recording.edits import (
     AttentionCall,
     Edit,
@@ -73,11 +74,29 @@ class Editor:
             changes += [change] if change.heads else []
         return changes
 
+    def refuse_unreadable(self, site: str) -> None:
+        """Raise an InputError if there are edits, for a call whose numbers cannot be read."""
+        if self.functions:
+            raise InputError(
+                f"the attention of {site!r} cannot be edited: {UNREADABLE.partition(', so')[0]}; "
+                "edit a model that runs on plain tensors"
+            )
+
     def check_sites(self, sites: Iterable[str]) -> None:
         """Raise an InputError if the sites of an edit are not among those that attended."""
         for function in self.functions:
             if isinstance(function, EditAtSites):
                 function.sites.check(sites)
+
+
+def merge_changes(lists: Iterable[list[HeadChange]]) -> list[HeadChange]:
+    """The changes of several callers to one call; of two of one head the later caller's counts."""
+    merged, changed_heads = list[HeadChange](), set[int]()
+    for changes in reversed([*lists]):
+        kept = [change.without(changed_heads) for change in changes]
+        merged += [change for change in kept if change.heads]
+        changed_heads |= {head for change in kept for head in change.heads}
+    return merged
 
 
 def _check_edit(call: AttentionCall, edit: Edit) -> HeadChange:

@@ -6,7 +6,7 @@ batch, head, query, key and value dimension, so that edits can be put in and con
 """
 
 import string
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -19,7 +19,13 @@ from regard.errors import InputError
 from regard.tracing.dataflow.origins import ManualWeights, origin_of
 from regard.tracing.dataflow.output_projection import OutputProjection, PendingProjections
 from regard.tracing.dataflow.products import Product, product_of
-from regard.tracing.recording.editor import HeadChange, change_context, change_weights
+from regard.tracing.readable import are_readable
+from regard.tracing.recording.editor import (
+    HeadChange,
+    change_context,
+    change_weights,
+    merge_changes,
+)
 from regard.tracing.recording.edits import AttentionCall
 from regard.tracing.recording.manual_softmax import describe_manual_call
 from regard.tracing.recording.observe_call import visible_keys
@@ -201,55 +207,46 @@ class ManualProducts:
         self, name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Any
     ) -> Any:
         """Run a product; if one factor is weights, with the caller's edits."""
+        recent = self.describe(name, args)
+        return run_described([] if recent is None else [(self, recent)], function, args, kwargs)
+
+    def describe(self, name: str, args: tuple[Any, ...]) -> RecentProduct | None:
+        """A product that is about to run, and how the caller edits it; None without weights."""
         product = product_of(name, args)
+        if product is not None and not are_readable((product.left, product.right)):
+            return None
         if product is not None:
             self.projections.check(product)
         place, manual = (0, None) if product is None else _find_weights(product)
         if product is None or manual is None:
-            return function(*args, **kwargs)
+            return None
         record = describe_manual_call(self.sites, manual)
         assert record.weights is not None
         weighted = read_weighted_sum(product, place, record.weights)
         changes = self._find_changes(manual, record, weighted)
         if changes and weighted is None:
             raise _cannot_edit(record.site)
-        recent = self._remember(manual, changes, weighted)
-        if weighted is None:
-            return function(*args, **kwargs)
-        return self._run_weighted(recent, weighted, function, args, kwargs)
-
-    def _remember(
-        self, manual: ManualWeights, changes: list[HeadChange], weighted: WeightedSum | None
-    ) -> RecentProduct:
-        """The product about to run, remembered unless it is a second one of the same weights."""
         keep, known = self.options.keep, weighted is not None
         slot = GradientSlot() if keep.gradients and known else None
         projection = OutputProjection() if keep.outputs and known else None
-        recent = RecentProduct(manual, changes, weighted, slot, projection)
-        if self._last is None or self._last.manual.weights is not manual.weights:
-            self._last = self._unrecorded = recent
-        return recent
+        return RecentProduct(manual, changes, weighted, slot, projection)
 
-    def _run_weighted(
-        self,
-        recent: RecentProduct,
-        weighted: WeightedSum,
-        function: Callable[..., Any],
-        args: tuple[Any, ...],
-        kwargs: Any,
-    ) -> Any:
-        """Run a product of weights and values, edited, and wait for gradient and projection."""
-        changes, slot = recent.changes, recent.gradient_slot
-        if any(change.weights is not None for change in changes):
+    def remember(self, recent: RecentProduct) -> None:
+        """Remember a product that runs, unless it is a second one of the same weights."""
+        weighted, changes = recent.weighted, recent.changes
+        if weighted is not None and any(change.weights is not None for change in changes):
             self.edited_weights = change_weights(weighted.weights, changes)
-            operand = weighted.operands[weighted.place]
-            args = _replace_operand(args, operand, weighted.to_operand(self.edited_weights))
-        result = _put_contexts(weighted, function(*args, **kwargs), changes)
+        if self._last is None or self._last.manual.weights is not recent.manual.weights:
+            self._last = self._unrecorded = recent
+
+    def await_extras(self, recent: RecentProduct, result: Tensor) -> None:
+        """Wait for the gradient of a product that has run, and for its output projection."""
+        weighted, slot = recent.weighted, recent.gradient_slot
+        assert weighted is not None
         if slot is not None and result.requires_grad:
             result.register_hook(lambda gradient: slot.add(weighted.to_context(gradient)))
         if recent.projection is not None:
             self.projections.add(recent.projection, weighted.to_context(result.detach()))
-        return result
 
     def _find_changes(
         self, manual: ManualWeights, record: CallRecord, weighted: WeightedSum | None
@@ -275,6 +272,33 @@ class ManualProducts:
             gradient_slot=recent.gradient_slot,
             projection=recent.projection,
         )
+
+
+def run_described(
+    described: Sequence[tuple[ManualProducts, RecentProduct]],
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: Any,
+) -> Any:
+    """Run a product that one or more callers have described, once and with the edits of all."""
+    changes = merge_changes([recent.changes for _, recent in described])
+    described = [(products, replace(recent, changes=changes)) for products, recent in described]
+    for products, recent in described:
+        products.remember(recent)
+    readable = [pair for pair in described if pair[1].weighted is not None]
+    if not readable:
+        return function(*args, **kwargs)
+    (products, recent), *_ = readable
+    weighted = recent.weighted
+    assert weighted is not None
+    if any(change.weights is not None for change in changes):
+        assert products.edited_weights is not None
+        operand = weighted.operands[weighted.place]
+        args = _replace_operand(args, operand, weighted.to_operand(products.edited_weights))
+    result = _put_contexts(weighted, function(*args, **kwargs), changes)
+    for products, recent in readable:
+        products.await_extras(recent, result)
+    return result
 
 
 def _find_weights(product: Product) -> tuple[int, ManualWeights | None]:

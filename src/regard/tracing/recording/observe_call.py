@@ -92,7 +92,9 @@ def observe_call(
     The kernel computes context and statistics in one pass. The model's own function runs instead
     where its result cannot be reproduced: with dropout, or when the caller asked for `beside`.
     """
-    observation, context = _observe(record, tapped, options, changes), None
+    original_runs = tapped.dropout > 0 or (options.beside and not changes)
+    observation = _observe(record, tapped, options, needs_context=not original_runs)
+    context: Tensor | None = None
     if changes and tapped.dropout:
         weights = F.dropout(_full_weights(record, tapped), tapped.dropout)
         values = _values_of_heads(tapped)
@@ -108,15 +110,27 @@ def observe_call(
     return result, _add_extras(record, tapped, options, changes, context, result)
 
 
+def observe_finished_call(
+    record: CallRecord,
+    tapped: Tapped,
+    result: Any,
+    options: WatchOptions,
+    changes: list[HeadChange],
+) -> CallRecord:
+    """The record of a described call that has run already, with these changes in its result."""
+    observation = _observe(record, tapped, options, needs_context=False)
+    record = _add_observation(record, tapped, observation, options)
+    return _add_extras(record, tapped, options, changes, None, result)
+
+
 def _observe(
-    record: CallRecord, tapped: Tapped, options: WatchOptions, changes: list[HeadChange]
+    record: CallRecord, tapped: Tapped, options: WatchOptions, *, needs_context: bool
 ) -> Observation | None:
     """What the kernel measures of the call; None for a mechanism that only gives its weights."""
     if record.scoring is None:
         return None
-    original_runs = tapped.dropout > 0 or (options.beside and not changes)
     numbers = options.observe if options.sites.includes(record.site) else CONTEXT_ONLY
-    numbers = replace(numbers, context=not original_runs)
+    numbers = replace(numbers, context=needs_context)
     sides = (tapped.query, tapped.key, tapped.value)
     return observe(*sides, keep=numbers, **vars(record.scoring))
 

@@ -14,6 +14,7 @@ from regard.tracing.assembly.beam_rows import find_trace_rows
 from regard.tracing.assembly.decoding_runs import DecodingRuns
 from regard.tracing.assembly.stacking import StackedCall, stack_run
 from regard.tracing.assembly.streams import stream_keys
+from regard.tracing.open_watchers import watching
 from regard.tracing.recording.options import Keep, WatchOptions
 from regard.tracing.recording.record import CallRecord
 from regard.tracing.statistics.moments import Moments
@@ -24,7 +25,6 @@ from regard.tracing.statistics.streams import (
     find_streams_by_length,
     find_streams_of_stacks,
 )
-from regard.tracing.watcher import watching
 from regard.types import Gap
 from regard.types.maps import MapKind
 

@@ -109,7 +109,8 @@ class TraceMaps:
             total = array.sum(dtype=np.float64)  # finite weights cannot overflow this sum
         if not np.isfinite(total):
             raise NotFiniteError(
-                f"the weights of {self._map.site!r} hold NaN or infinity; mend what computes them"
+                f"the weights of {self._map.site!r} hold NaN or infinity; mend what computes them, "
+                "or see with regard.report where they are"
             )
         if least < 0:
             raise InputError(

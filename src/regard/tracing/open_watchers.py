@@ -1,0 +1,228 @@
+"""The watchers that are open in a thread: entered and left in any order, they all see every call.
+
+torch calls the function mode on top of a stack, and pops the top when any block is left. So one
+watcher alone is that mode itself. As soon as a second one is entered in the same thread, a
+`WatcherGroup` takes its place on the stack and hands every call to all of them:
+
+    entered         on torch's stack
+    -               -
+    A               A
+    A, B            WatcherGroup([A, B])
+    B               B                        A was left first
+    -               -
+
+A call runs once, whatever the number of watchers, with the edits of all of them. Each watcher
+records it with its own options, under the names of its own model (`dataflow/origin_layers.py`).
+"""
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from typing import Any
+
+import torch.nn.functional as F
+from torch import nn
+from torch.overrides import (
+    TorchFunctionMode,
+    _get_current_function_mode_stack,
+    _pop_mode,
+    _push_mode,
+)
+
+from regard.errors import InputError
+from regard.kernels.observe.taps import Tapped, tap_of
+from regard.tracing.dataflow.checkpoint_recompute import is_backward
+from regard.tracing.dataflow.origins import tensors_in
+from regard.tracing.dataflow.rule_table import Rule, rule_of
+from regard.tracing.fast_paths import keep_encoder_padding_empty, run_compiled_eagerly
+from regard.tracing.huggingface.registries import watch_registries
+from regard.tracing.readable import are_readable, is_tracing
+from regard.tracing.recording.editor import merge_changes
+from regard.tracing.recording.manual_product import run_described
+from regard.tracing.recording.options import WatchOptions
+from regard.tracing.sites import Sites
+from regard.tracing.watcher import PlannedCall, Watcher, run_by_subclass, run_multi_head
+
+
+@contextmanager
+def watching(model: nn.Module, options: WatchOptions) -> Iterator[Watcher]:
+    """The watcher of a model while the block runs; its records are complete afterwards."""
+    thread, sites = threading.get_ident(), Sites(model)
+    with ExitStack() as stack:
+        stack.enter_context(run_compiled_eagerly())
+        stack.enter_context(watch_registries())
+        stack.enter_context(keep_encoder_padding_empty(sites.encoders))
+        watcher = Watcher(sites, options)
+        stack.callback(_leave, watcher)
+        _enter(watcher)
+        stack.enter_context(sites)
+        yield watcher
+    if threading.get_ident() != thread:
+        raise InputError(
+            "expected a block of `watch` to be left in the thread that entered it, got another "
+            "thread, so calls may be missing and there are no traces; enter and leave it in one "
+            "thread"
+        )
+
+
+class WatcherGroup(TorchFunctionMode):
+    """Stands on torch's stack for several watchers of a thread, in the order they were entered."""
+
+    def __init__(self, watchers: Sequence[Watcher]) -> None:
+        super().__init__()
+        self.watchers = list(watchers)
+
+    def __torch_function__(
+        self, function: Any, subclasses: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        """Run the function once; every watcher follows its data flow and records what attends."""
+        kwargs = kwargs or {}
+        rule = rule_of(function)
+        # one of them may have been left in another thread
+        self.watchers = [watcher for watcher in self.watchers if not watcher.is_stopped]
+        if rule[0] == "nothing" or self._is_passing():
+            return function(*args, **kwargs)
+        operands = (*args, *kwargs.values())
+        describer = tap_of(function)
+        if describer is not None and subclasses:
+            result = run_by_subclass(self, function, subclasses, args, kwargs)
+            if result is not NotImplemented:
+                return result
+        if describer is not None and not is_backward():
+            if not are_readable(tensors_in(operands)):
+                for watcher in self.watchers:
+                    watcher.note_unreadable()
+                return self._run_untapped(("other", rule[1]), function, args, kwargs)
+            tapped = describer(*args, **kwargs)
+            if tapped is not None:
+                return self._run_tapped(tapped, operands, lambda: function(*args, **kwargs))
+        if function is F.multi_head_attention_forward:
+            return run_multi_head(self, self.watchers, args, kwargs)
+        return self._run_untapped(rule, function, args, kwargs)
+
+    def _is_passing(self) -> bool:
+        """True while a model runs with symbolic sizes, which nobody may ask for."""
+        passing = [watcher for watcher in self.watchers if watcher.is_passing]
+        if passing and not is_tracing():
+            for watcher in passing:
+                watcher.resume()
+        return any(watcher.is_passing for watcher in self.watchers)
+
+    def _run_untapped(
+        self, rule: Rule, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Any
+    ) -> Any:
+        """Run a function that has no tap, and let every watcher follow its data flow."""
+        result = self._run_with_edits(rule, function, args, kwargs)
+        tensors = [*tensors_in((*args, *kwargs.values(), result))]
+        for watcher in self.watchers:
+            with watcher.tracker.layer.active(tensors):
+                watcher.tracker.follow(rule, args, kwargs, result)
+        return result
+
+    def _run_with_edits(
+        self, rule: Rule, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Any
+    ) -> Any:
+        """Run a function; a product of hand-written weights with the edits of all watchers."""
+        is_product = rule[0] in ("product", "linear")
+        if not is_product or all(watcher.products.is_idle for watcher in self.watchers):
+            return function(*args, **kwargs)
+        described, tensors = [], [*tensors_in((*args, *kwargs.values()))]
+        for watcher in self.watchers:
+            with watcher.tracker.layer.active(tensors):
+                recent = watcher.products.describe(rule[1], args)
+            if recent is not None:
+                described.append((watcher.products, recent))
+        return run_described(described, function, args, kwargs)
+
+    def _run_tapped(
+        self, tapped: Tapped, operands: tuple[Any, ...], run_original: Callable[[], Any]
+    ) -> Any:
+        """Run a tapped function by one watcher, and let the others record it beside."""
+        tensors = [*tensors_in((*operands, tapped.query, tapped.key, tapped.value))]
+        plans = list[tuple[Watcher, PlannedCall]]()
+        for watcher in self.watchers:
+            with watcher.tracker.layer.active(tensors):
+                named = watcher.tracker.name_streams(tapped, operands)
+                plans.append((watcher, watcher.plan_tapped(named)))
+        (first, planned), *others = _choose_runner(plans)
+        with first.tracker.layer.active([*tensors, planned.tapped.query, planned.tapped.key]):
+            result = first.run_planned(planned, run_original)
+        tensors += tensors_in([result])
+        for watcher, planned in others:
+            with watcher.tracker.layer.active([*tensors, planned.tapped.query, planned.tapped.key]):
+                watcher.note_finished(planned, result)
+        return result
+
+
+def _choose_runner(plans: list[tuple[Watcher, PlannedCall]]) -> list[tuple[Watcher, PlannedCall]]:
+    """The plans with the edits of all, those of the watcher that runs the call first.
+
+    A watcher that edits runs the call; without edits, one that records it does.
+    """
+    changes = merge_changes([planned.changes for _, planned in plans])
+    beside = any(planned.options.beside for _, planned in plans)
+    ranks = [(not planned.changes, not planned.is_chosen) for _, planned in plans]
+    runner = ranks.index(min(ranks))
+    merged = [
+        (
+            watcher,
+            planned._replace(changes=changes, options=replace(planned.options, beside=beside)),
+        )
+        for watcher, planned in plans
+    ]
+    return [merged.pop(runner), *merged]
+
+
+def _enter(watcher: Watcher) -> None:
+    """Let torch call the watcher for functions of this thread."""
+    stack = _get_current_function_mode_stack()
+    # inside a call that a watcher handles, its own mode is not on the stack
+    current = next((mode for mode in reversed(stack) if _is_watching(mode)), None)
+    if isinstance(current, WatcherGroup):
+        current.watchers.append(watcher)
+    elif isinstance(current, Watcher):
+        _replace_mode(current, WatcherGroup([current, watcher]))
+    else:
+        _push_mode(_mode_of([watcher]))
+    for mode in stack:  # what was left in another thread, which cannot reach this stack
+        if isinstance(mode, Watcher | WatcherGroup) and not _is_watching(mode):
+            _replace_mode(mode, None)
+
+
+def _mode_of(watchers: Sequence[Watcher]) -> TorchFunctionMode:
+    """The mode that torch calls for these watchers.
+
+    A watcher alone follows origins without asking whose they are, so they have to be its own. They
+    are not in an edit function that watches, because the watcher that called it is open too.
+    """
+    is_alone = len(watchers) == 1 and watchers[0].tracker.layer.is_first
+    return watchers[0] if is_alone else WatcherGroup(watchers)
+
+
+def _is_watching(mode: TorchFunctionMode) -> bool:
+    """True for a watcher that was not left, and for a group that has one."""
+    if isinstance(mode, WatcherGroup):
+        return any(not watcher.is_stopped for watcher in mode.watchers)
+    return isinstance(mode, Watcher) and not mode.is_stopped
+
+
+def _leave(watcher: Watcher) -> None:
+    """Let torch call the watcher no longer, wherever it is on the stack."""
+    watcher.stop()
+    for mode in _get_current_function_mode_stack():
+        if mode is watcher:
+            _replace_mode(watcher, None)
+        elif isinstance(mode, WatcherGroup):
+            mode.watchers = [other for other in mode.watchers if not other.is_stopped]
+            if len(mode.watchers) < 2:
+                _replace_mode(mode, _mode_of(mode.watchers) if mode.watchers else None)
+
+
+def _replace_mode(mode: TorchFunctionMode, other: TorchFunctionMode | None) -> None:
+    """Put another mode, or none, in the place of a mode on the stack."""
+    above = []
+    while (top := _pop_mode()) is not mode:
+        above.append(top)
+    for kept in (*([] if other is None else [other]), *reversed(above)):
+        _push_mode(kept)
