@@ -53,7 +53,7 @@ TESTS_WITHOUT_TORCH = [
     "tests/project/test_imports.py",
     "tests/recipes/test_prepare.py",
     "tests/test_configs.py",
-    "tests/test_files.py",
+    "tests/files",
     "tests/test_unicode.py",
     "tests/text",
     "tests/training/test_batches.py",

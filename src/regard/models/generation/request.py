@@ -33,7 +33,6 @@ from regard.models.generation.strategy import (
     Strategy,
 )
 
-_MOST_TOKENS = 1 << 31  # no text is that long; a larger number may not fit into a tensor
 _DEFAULT_NEW_TOKENS = 20  # where the settings give no maximum length, as in transformers
 _SETTINGS_WITH_TOKENS = (
     "bad_words_ids",
@@ -122,8 +121,8 @@ class GenerationRequest:
         settings, lengths = self.settings, self.prompt.lengths
         forced = self.prompt.forced_count
         if settings.max_new_tokens is not None or settings.max_length is None:
-            return forced + min(settings.max_new_tokens or _DEFAULT_NEW_TOKENS, _MOST_TOKENS)
-        room = min(settings.max_length, _MOST_TOKENS) - lengths
+            return forced + (settings.max_new_tokens or _DEFAULT_NEW_TOKENS)
+        room = settings.max_length - lengths
         if (room < 1).any():
             full = int((room < 1).nonzero()[0])
             raise InputError(

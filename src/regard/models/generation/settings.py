@@ -12,6 +12,7 @@ from regard.errors import FileError, InputError, UnknownNameError
 Tokens = tuple[int, ...]
 
 _MAXIMUM_LENGTHS = ("max_length", "max_new_tokens")
+_MOST_TOKENS = 1 << 31  # no text is that long; a larger number may not fit into a tensor
 _MINIMUM = {
     "max_length": 1,
     "max_new_tokens": 1,
@@ -108,7 +109,7 @@ class GenerationSettings:
             changes = dict.fromkeys(_MAXIMUM_LENGTHS) | changes
         defaults: dict[str, Any] = {field.name: field.default for field in fields(self)}
         values = {
-            name: defaults[name] if value is None else _as_tuple(name, value)
+            name: defaults[name] if value is None else _normalise(name, value)
             for name, value in changes.items()
         }
         settings = replace(self, **values)
@@ -135,7 +136,7 @@ class GenerationSettings:
         known = {field.name for field in fields(GenerationSettings)}
         return GenerationSettings(
             **{
-                name: _as_tuple(name, value)
+                name: _normalise(name, value)
                 for name, value in record.items()
                 if name in known and value is not None
             }
@@ -151,8 +152,10 @@ class GenerationSettings:
         return json.dumps(changed, ensure_ascii=False, indent=2) + "\n"
 
 
-def _as_tuple(name: str, value: Any) -> Any:
-    """The value of a setting, as a tuple if the setting can hold several values."""
+def _normalise(name: str, value: Any) -> Any:
+    """The value of a setting: a tuple if it can hold several values, a maximum that fits."""
+    if name in _MAXIMUM_LENGTHS and isinstance(value, int) and not isinstance(value, bool):
+        return min(value, _MOST_TOKENS)
     if name == "bad_words_ids":
         return tuple(map(_items, _items(value)))
     return _items(value) if name in _TUPLES else value
