@@ -118,7 +118,7 @@ def test_a_broken_file_is_said_to_be_so(text):
         ('{"bad_words_ids": [["x"]]}', r"expected bad_words_ids\[0\]\[0\] to be a whole number"),
         ('{"stop_strings": [3]}', r"expected stop_strings\[0\] to be text, got 3"),
         ('{"seed": 18446744073709551616}', "expected seed to be a whole number or null"),
-        ('{"max_length": 18446744073709551616}', "expected max_length to be a whole number"),
+        ('{"top_k": 18446744073709551616}', "expected top_k to be a whole number"),
         ('{"top_p": 1' + 400 * "0" + "}", "top_p should be more than 0 and at most 1"),
         ('{"temperature": null, "do_sample": 3}', "expected do_sample to be true or false"),
         ('{"temperature": "hot"}', "expected temperature to be a number, got 'hot'"),
