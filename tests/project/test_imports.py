@@ -8,10 +8,10 @@ import pytest
 SOURCE = Path(__file__).parents[2] / "src" / "regard"
 
 # What each package may import. `kernels.decode` allows that sub-package alone; an empty string
-# allows nothing. `configs`, `documents`, `files`, `terminal` and `unicode` are single modules that
-# every package may use.
-FOUNDATION = "configs documents errors files terminal unicode"
+# allows nothing. The modules of the foundation are single ones that every package may use.
+FOUNDATION = "arguments configs documents errors files terminal unicode"
 ALLOWED = {
+    "arguments": "errors",
     "configs": "",
     "documents": "errors",
     "errors": "",

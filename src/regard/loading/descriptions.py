@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from regard.arguments import check_first_argument
 from regard.configs import architecture_name, context_length
 from regard.documents import check_value, parse_json
 from regard.errors import FileError, InputError, RegardError
@@ -76,6 +77,7 @@ def is_model_folder(folder: Path) -> bool:
     return (folder / "config.json").is_file()
 
 
+@check_first_argument
 def find_models(folder: Path) -> list[Path]:
     """The folder itself if it holds a model, else those folders in it that do."""
     try:
@@ -89,6 +91,7 @@ def find_models(folder: Path) -> list[Path]:
     return models
 
 
+@check_first_argument
 def describe_model(folder: Path, name: str | None = None) -> ModelDescription:
     """Describe the model in a folder from its config, the headers of its weights and its card.
 

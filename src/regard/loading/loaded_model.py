@@ -10,6 +10,7 @@ from typing import Any, Literal
 import torch
 from torch import nn
 
+from regard.arguments import check_first_argument
 from regard.configs import context_length
 from regard.errors import FileError, InputError, RegardError, first_line
 from regard.loading.abilities import (
@@ -81,6 +82,7 @@ class LoadedModel:
         return inner or self.processor
 
 
+@check_first_argument
 def load(
     name_or_path: str | Path,
     *,

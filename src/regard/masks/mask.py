@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
+from regard.arguments import check_type
 from regard.errors import InputError, ShapeError
 from regard.masks.value import Area, Part, Value, fit, fit_broadcast, four_axes, sizes_of
 
@@ -301,6 +302,7 @@ def window(left: float | None, right: float | None) -> Window:
     >>> window(1, 0).dense(3, 3)[0, 0].int().tolist()
     [[1, 0, 0], [1, 1, 0], [0, 1, 1]]
     """
+    check_type(left, (int, float, type(None)), "window", "left")
     before, after = (_whole_side(side) for side in (left, right))
     if before is not None and after is not None and before + after < 0:
         raise InputError(f"window({left}, {right}) is empty; expected left + right >= 0")
@@ -319,6 +321,7 @@ def lengths(sizes: Int[Tensor, " batch"] | Sequence[int]) -> Mask:
     >>> lengths([2, 3]).dense(1, 3)[:, 0, 0].int().tolist()
     [[1, 1, 0], [1, 1, 1]]
     """
+    check_type(sizes, (Tensor, list, tuple), "lengths", "sizes")
     counts = sizes if isinstance(sizes, Tensor) else _int64_tensor(sizes)
     if counts.is_floating_point() or counts.is_complex() or counts.dtype == torch.uint64:
         raise InputError(
@@ -329,6 +332,7 @@ def lengths(sizes: Int[Tensor, " batch"] | Sequence[int]) -> Mask:
 
 def padding(real: Bool[Tensor, "batch key"]) -> Mask:
     """A key is seen where `real` is True, as in a tokenizer's attention_mask made boolean."""
+    check_type(real, Tensor, "padding", "real")
     _check_boolean("padding", real)
     return Padding(real)
 
@@ -337,6 +341,7 @@ def segments(
     query: Int[Tensor, "batch query"], key: Int[Tensor, "batch key"] | None = None
 ) -> Mask:
     """A query sees the keys of its own segment; without `key`, the segments of the queries."""
+    check_type(query, Tensor, "segments", "query")
     return Segments(query, query if key is None else key)
 
 
@@ -345,6 +350,7 @@ def explicit(seen: Bool[Tensor, "..."]) -> Mask:
 
     The axes are (query key), (batch query key) or (batch head query key).
     """
+    check_type(seen, Tensor, "explicit", "seen")
     _check_boolean("explicit", seen)
     return Explicit(four_axes("an explicit mask", seen))
 

@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from regard.arguments import check_type
 from regard.documents import check_record
 from regard.errors import InputError, ShapeError, UnknownNameError
 
@@ -139,6 +140,7 @@ def restore(state: State) -> Any:
     >>> restore(causal().state())
     causal()
     """
+    check_type(state, dict, "restore", "state")
     kind = state.get("kind", "")
     if not isinstance(kind, str) or kind not in Value.kinds:
         raise UnknownNameError("kind of mask or bias", str(kind), sorted(Value.kinds))

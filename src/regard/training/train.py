@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from regard.arguments import check_first_argument
 from regard.attention import Hard, StraightThrough
 from regard.errors import FileError, InputError, UnknownNameError, first_line
 from regard.files import exclusive_lock
@@ -32,6 +33,7 @@ _MODEL_CLASSES: dict[str, tuple[Any, Any]] = {
 }
 
 
+@check_first_argument
 def train(
     recipe: Recipe | str | Path,
     *,

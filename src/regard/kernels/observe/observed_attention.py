@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from regard.arguments import check_type
 from regard.kernels.memory import fake_mode_of
 from regard.kernels.observe.call import Call, Keys, Queries, Scoring, Values
 from regard.kernels.observe.choice import PORTABLE, Implementation, implementation_for
@@ -54,6 +55,7 @@ def observe(
     >>> seen.atlas.mean.shape
     torch.Size([1, 2, 1, 1])
     """
+    check_type(query, Tensor, "observe", "query")
     call = Call(query, key, value, Scoring(**scoring), padded)
     implementation = implementation_for(call)
     if implementation is not PORTABLE:

@@ -11,6 +11,7 @@ from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from regard.arguments import check_first_argument
 from regard.documents import check_value
 from regard.errors import FileError, InputError, UnknownNameError
 from regard.files import atomic_folder, read_unchanged_folder
@@ -123,6 +124,7 @@ class Pretrained(nn.Module):
             self.tokenizer.write_files(folder)
 
 
+@check_first_argument
 def from_pretrained(
     name: str | Path, *, dtype: torch.dtype = torch.float32, precision: Precision = "float"
 ) -> Any:
