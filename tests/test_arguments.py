@@ -56,7 +56,7 @@ def wrong_calls():
                 yield pytest.param(function, value, id=name)
 
 
-@pytest.mark.parametrize(("function", "value"), wrong_calls())
+@pytest.mark.parametrize(("function", "value"), [*wrong_calls()])
 def test_a_public_function_refuses_what_it_cannot_take(unchecked, function, value):
     with pytest.raises(RegardError):
         call(function, value)
