@@ -21,6 +21,7 @@ __all__ = [
     "first_line",
 ]
 
+_LONGEST_NAME = 80  # characters of an unknown name that a message quotes
 _QUOTED_LENGTH = 200  # characters of a foreign error message that we quote
 
 
@@ -50,6 +51,8 @@ class UnknownNameError(InputError, LookupError):
 
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
         known = list(known)
+        # A name from a damaged file may be a megabyte long, which is neither similar nor quoted.
+        name = name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"
         near = get_close_matches(name, known, n=1, cutoff=0.5)
         hint = f" did you mean {near[0]!r}?" if near else ""
         super().__init__(f"no {kind} {name!r};{hint} Known: {', '.join(known)}")
