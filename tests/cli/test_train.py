@@ -88,6 +88,10 @@ def test_without_a_device_the_best_one_is_left_to_training(run, recipe, monkeypa
     [
         (["--set", "steps"], "--set expected KEY=VALUE"),
         (["--set", "plan.stepps=3"], "did you mean 'steps'?"),
+        (["--set", "model=" + "[" * 9999], "a recipe expected model to be an object"),
+        (["--set", "plan.steps=18446744073709551616"], "steps to be a whole number"),
+        (["--set", "plan.rate=NaN"], "rate to be a number, got nan"),
+        (["--set", "path=3"], "no key of a recipe 'path'"),
         (["--device", "abacus"], "no device 'abacus' here"),
     ],
 )
