@@ -48,7 +48,15 @@ def test_a_deeper_document_is_refused_in_one_sentence(depth):
         parse_json(nested(depth), "it")
 
 
-@pytest.mark.parametrize("text", ["a = " + nested(100_000), "a" + ".a" * 5000 + " = 1"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a = " + nested(100_000),
+        "a" + ".a" * 100_000 + " = 1",
+        "[a" + ' . "a"' * 100_000 + "]",
+        "a = " + "{a = " * 5000 + "1" + "}" * 5000,
+    ],
+)
 def test_a_deep_toml_file_is_refused_in_one_sentence(tmp_path, text):
     path = tmp_path / "recipe.toml"
     path.write_text(text)
@@ -134,6 +142,7 @@ def test_a_field_of_another_type_is_named(record, message):
         ("x", int | None, "expected n to be a whole number or null, got 'x'"),
         ({}, list[int], "expected n to be a list, got {}"),
         (3, Literal["a", "b"], "expected n to be one of 'a', 'b', got 3"),
+        ("x", Literal[False], "expected n to be one of False, got 'x'"),
     ],
 )
 def test_a_value_of_another_type_is_refused(value, hint, message):

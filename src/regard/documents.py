@@ -18,6 +18,7 @@ A file may be damaged or made to do harm, so every reader of the package parses 
 
 import json
 import math
+import re
 import sys
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -53,6 +54,7 @@ MAX_DEPTH = 64
 MAX_JSON_BYTES = 100_000_000  # also the longest header that readers of safetensors accept
 MAX_TOML_BYTES = 1_000_000
 _QUOTED_LENGTH = 80  # characters of a value that a message quotes
+_NOT_IN_A_KEY = re.compile(rb"[^\w\"'. \t-]")
 _LARGEST_INT = (1 << 63) - 1
 
 AnyFloat = Annotated[float, "NaN and infinity are allowed"]
@@ -106,6 +108,9 @@ def _parse_json(text: str | bytes, source: str, noun: str) -> Any:
 def read_toml(path: Path) -> dict[str, Any]:
     """The content of a TOML file; a FileError if it cannot be read."""
     data = _read_bytes(path, MAX_TOML_BYTES)
+    # Parsing a dotted key takes time that grows with the square of its parts.
+    if any(part.count(b".") > MAX_DEPTH for part in _NOT_IN_A_KEY.split(data)):
+        raise FileError(str(_depth_error(str(path))))
     try:
         content = tomllib.loads(data.decode("utf-8"))
         _check_depth(content, str(path))
@@ -149,7 +154,7 @@ def check_value(owner: str, name: str, value: Any, hint: Any) -> None:
     literals = [
         literal for choice in hints if get_origin(choice) is Literal for literal in get_args(choice)
     ]
-    if literals and isinstance(value, str):
+    if literals and all(isinstance(literal, str) for literal in [value, *literals]):
         raise UnknownNameError(f"{name} of {owner}", value, literals)
     expected = " or ".join(dict.fromkeys(map(_describe_hint, hints)))
     raise InputError(f"{owner} expected {name} to be {expected}, got {quote_value(value)}")

@@ -22,6 +22,7 @@ __all__ = [
     "nearest_name",
 ]
 
+_QUOTED_NAME = 80  # characters of an unknown name that a message quotes
 _QUOTED_LENGTH = 200  # characters of a foreign error message that we quote
 _LONGEST_NAME = 200  # characters of a name that are compared with those that are known
 
@@ -54,6 +55,8 @@ class UnknownNameError(InputError, LookupError):
         known = list(known)
         near = nearest_name(name, known, least=0.5)
         hint = "" if near is None else f" did you mean {near!r}?"
+        # a name from a damaged file may be a megabyte long
+        name = name if len(name) <= _QUOTED_NAME else f"{name[: _QUOTED_NAME - 1]}…"
         super().__init__(f"no {kind} {name!r};{hint} Known: {', '.join(known)}")
 
 

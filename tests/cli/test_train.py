@@ -112,6 +112,10 @@ def test_a_second_trainer_is_one_line_and_exit_code_2(run, recipe):
     [
         (["--set", "steps"], "--set expected KEY=VALUE"),
         (["--set", "plan.stepps=3"], "did you mean 'steps'?"),
+        (["--set", "model=" + "[" * 9999], "a recipe expected model to be an object"),
+        (["--set", "plan.steps=18446744073709551616"], "steps to be a whole number"),
+        (["--set", "plan.rate=NaN"], "rate to be a number, got nan"),
+        (["--set", "path=3"], "no key of a recipe 'path'"),
         (["--device", "abacus"], "no device 'abacus' here"),
     ],
 )

@@ -1,4 +1,5 @@
 import json
+import shutil
 import warnings
 from types import SimpleNamespace
 
@@ -149,3 +150,12 @@ def test_the_repr_is_one_short_line():
     loaded = regard.load("en-zh-transformer", device="cpu")
     assert repr(loaded).startswith("LoadedModel('en-zh-transformer', Transformer, translates, ")
     assert len(repr(loaded)) < 100
+
+
+def test_a_model_of_transformers_is_not_built_larger_than_its_file(stranger, tmp_path):
+    shutil.copytree(stranger, tmp_path / "m")
+    file = tmp_path / "m" / "config.json"
+    layers = {"num_hidden_layers": 10**6, "n_layers": 10**6, "num_layers": 10**6}
+    file.write_text(json.dumps(json.loads(file.read_text()) | layers))
+    with pytest.raises(FileError, match=r"describes a model of more than .* parameters"):
+        load(tmp_path / "m")

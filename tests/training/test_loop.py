@@ -159,6 +159,8 @@ def change_state(path: Path, change: Callable[[dict[str, Any]], object]) -> None
         (lambda state: state["standing"].update(best="x"), r"standing\.best to be a number"),
         (lambda state: state["standing"].update(more=1), "cannot read the checkpoint"),
         (lambda state: state["place"].update(batch=2**64), r"place\.batch to be a whole number"),
+        (lambda state: state["place"].update(epoch=-1), "counts steps that no training has"),
+        (lambda state: state["standing"].update(step=-5), "counts steps that no training has"),
         (lambda state: state.update(optimizer=[]), "optimizer to be an object, got"),
         (
             lambda state: state["optimizer"]["param_groups"][0].update(amsgrad=True),

@@ -110,11 +110,21 @@ def load_checkpoint(path: Path) -> Checkpoint:
     """The checkpoint in a folder."""
     try:
         state = read_json(path / _PARTS[2])
-        check_record(_PARTS[2], state, StateRecord)
+        _check_state(state)
         model, optimizer = (load_file(path / name) for name in _PARTS[:2])
         return Checkpoint(state.pop("step"), model, optimizer, state)
     except (OSError, SafetensorError, InputError) as error:
         raise unusable_checkpoint(path, error) from error
+
+
+def _check_state(state: dict[str, Any]) -> None:
+    """Raise an InputError unless the state of a checkpoint has its types, and counts from 0."""
+    check_record(_PARTS[2], state, StateRecord)
+    standing, place = state["standing"], state["place"]
+    counts = [state["step"], standing["best_step"], standing["stale"]]
+    counts += [place["epoch"], place["batch"]]
+    if standing["step"] != state["step"] or min(counts) < 0:
+        raise InputError(f"{_PARTS[2]} counts steps that no training has")
 
 
 def unusable_checkpoint(path: Path, error: Exception) -> FileError:

@@ -121,3 +121,12 @@ def test_a_damaged_vocabulary_of_an_older_layout_is_refused(tmp_path, content):
     (tmp_path / "merges.txt").write_text("#version: 0.2\nx y z\nq")
     with pytest.raises(FileError):
         Tokenizer.load(tmp_path)
+
+
+def test_a_template_with_a_token_that_is_not_defined_is_refused(tmp_path):
+    Tokenizer.train(["I love you."] * 9, "character").save(tmp_path)
+    content = json.loads((tmp_path / "tokenizer.json").read_text())
+    content["post_processor"]["special_tokens"] = {}
+    (tmp_path / "tokenizer.json").write_text(json.dumps(content))
+    with pytest.raises(FileError, match="special token '</s>' around a text without saying what"):
+        Tokenizer.load(tmp_path)

@@ -6,8 +6,8 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import tokenizers
 
-from regard.documents import check_value, quote_value, read_json
-from regard.errors import FileError, InputError, RegardError
+from regard.documents import check_value, parse_json, quote_value, read_json
+from regard.errors import FileError, InputError, RegardError, first_line
 from regard.models.tokenizers.sentencepiece import HIDDEN, marian_backend, piece_backend
 
 __all__ = ["FILE_NAMES", "HIDDEN", "SpecialTokens", "TokenizerParts", "read_folder"]
@@ -116,8 +116,8 @@ def _read_older_layout(
         raise
     except Exception as error:  # the library raises bare Exceptions
         raise FileError(
-            f"the tokenizer files of {folder} are damaged or do not fit together ({error}); fetch "
-            "them again"
+            f"the tokenizer files of {folder} are damaged or do not fit together "
+            f"({first_line(error)}); fetch them again"
         ) from None
 
 
@@ -184,9 +184,30 @@ def _make_parts(backend: tokenizers.Tokenizer, config: dict[str, Any]) -> Tokeni
 def _file_backend(file: Path) -> tokenizers.Tokenizer:
     """The tokenizer of a tokenizer.json."""
     try:
-        return tokenizers.Tokenizer.from_file(str(file))
+        backend = tokenizers.Tokenizer.from_file(str(file))
     except Exception as error:  # the library raises bare Exceptions
-        raise FileError(f"{file} is no whole tokenizer file: {error}; write it again") from None
+        raise FileError(
+            f"{file} is no whole tokenizer file: {first_line(error)}; write it again"
+        ) from None
+    if backend.post_processor is not None:
+        state = parse_json(backend.post_processor.__getstate__(), str(file))
+        for processor in [state, *state.get("processors", [])]:
+            _check_template(file, processor)
+    return backend
+
+
+def _check_template(file: Path, processor: dict[str, Any]) -> None:
+    """Raise a FileError if a template names a special token that the file does not define.
+
+    The library would end with a panic of Rust, which is no Exception, when it encodes a text.
+    """
+    pieces = [*processor.get("single", []), *processor.get("pair", [])]
+    names = {piece["SpecialToken"]["id"] for piece in pieces if "SpecialToken" in piece}
+    for name in sorted(names - {*processor.get("special_tokens", {})}):
+        raise FileError(
+            f"{file} puts the special token {quote_value(name)} around a text without saying what "
+            "it is; write it again"
+        )
 
 
 def _read_json_if_present(file: Path) -> dict[str, Any]:

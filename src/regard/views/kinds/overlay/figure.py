@@ -94,7 +94,7 @@ def _read_pixels(picture: Picture | None) -> NDArray[Any] | None:
     try:
         with Image.open(io.BytesIO(picture.data)) as opened:
             return np.asarray(opened.convert("RGB"))
-    except (OSError, SyntaxError, ValueError) as error:
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
         raise InputError(
             f"cannot read the picture ({error}); give a whole PNG, JPEG or GIF file"
         ) from error
