@@ -67,6 +67,8 @@ TESTS_WITHOUT_TORCH = [
 # Old packages call what newer ones below them deprecate; that is not what is tested here.
 PYTEST = ["-q", "-m", "not slow"]
 PYTEST += ["-W", "default::DeprecationWarning", "-W", "default::FutureWarning"]
+# The page of the commands shows the help as the usual version of click prints it.
+PYTEST += ["--ignore", "tests/cli/test_help_in_docs.py"]
 # Checking shapes is ten times slower with the oldest jaxtyping, and `make test` does it.
 ENVIRONMENT = {"REGARD_CHECK_SHAPES": "0"}
 COMPILED = ["src", "tests", "tools", "bench", "recipes", "notebooks", "hatch_build.py"]

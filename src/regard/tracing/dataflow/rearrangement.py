@@ -25,7 +25,7 @@ from regard.tracing.dataflow.origins import (
     stream_origin,
     tensors_in,
 )
-from regard.tracing.dataflow.propagation import Args, Kwargs, first_origin, set_all
+from regard.tracing.dataflow.propagation import Args, Kwargs, first_origin, rearrange, set_all
 from regard.tracing.dataflow.softmax import combine_all
 from regard.tracing.readable import detach_untraced
 
@@ -143,6 +143,17 @@ def stack(name: str, args: Args, kwargs: Kwargs, result: Any) -> None:
     set_origin(result, moved)
 
 
+def index_select(name: str, args: Args, kwargs: Kwargs, result: Tensor) -> None:
+    """Indices of one axis, as where beams reorder a cache: tokens on another axis stay."""
+    source = args[0] if args else kwargs["input"]
+    origin = origin_of(source)
+    dim = from_end(int(kwargs["dim"] if "dim" in kwargs else args[1]), source.dim())
+    if origin.pair is None and origin.side.whole and origin.axis != dim:
+        set_origin(result, origin)
+    else:
+        rearrange(name, args, kwargs, result)
+
+
 def assign(name: str, args: Args, kwargs: Kwargs, result: Any) -> None:
     """Writing into a tensor: scores are rearranged by it, single vectors become steps."""
     target, value = args[0], next(reversed(list(tensors_in(args))), None)
@@ -188,5 +199,5 @@ def recur(name: str, args: Args, kwargs: Kwargs, result: Any) -> None:
 
 
 REARRANGEMENT: dict[str, Callable[[str, Args, Kwargs, Any], None]] = {
-    rule.__name__: rule for rule in (layout, join, stack, assign, pad_packed, recur)
+    rule.__name__: rule for rule in (layout, join, stack, index_select, assign, pad_packed, recur)
 }

@@ -60,8 +60,9 @@ _RULES: dict[str, str] = {
     "join": "cat concat concatenate",
     "stack": "stack hstack vstack",
     "assign": "__setitem__ copy_ index_put_ index_copy_ index_fill_ index_add_",
-    "rearrange": """gather roll flip sort index_select take_along_dim as_strided unfold topk
-        scatter scatter_ masked_select cumsum""",
+    "index_select": "index_select",
+    "rearrange": """gather roll flip sort take_along_dim as_strided unfold topk scatter scatter_
+        masked_select cumsum""",
     "pad_packed": "_pad_packed_sequence",
     "forget_axes": "squeeze_ unsqueeze_ transpose_ t_ swapaxes_ swapdims_ resize_ set_",
 }
