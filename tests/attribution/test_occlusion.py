@@ -45,10 +45,3 @@ def test_an_objective_of_one_s_own_is_judged() -> None:
     found = occlusion(Finder(), None, IDS, objective=lambda output: output[:, SOUGHT])
     assert (found.objective, found.full_value) == ("custom", pytest.approx(10))
     torch.testing.assert_close(found.effect, torch.tensor([0, 0, 0, 10, 0]).double())
-
-
-def test_tokens_that_are_never_erased_are_listed() -> None:
-    found = occlusion(translator(), tokenizer(), "a b c")
-    erased = {place for unit in found.units for place in unit}
-    assert found.left_out == ("</s>",)
-    assert len(erased) + len(found.left_out) == 4

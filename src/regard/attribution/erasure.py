@@ -72,13 +72,6 @@ class Eraser:
         texts = self.run.tokens.texts
         return tuple("".join(texts[place] for place in unit) for unit in self.units)
 
-    @property
-    def left_out(self) -> tuple[str, ...]:
-        """The tokens that no unit has, because they cannot be erased."""
-        erasable = {place for unit in self.units for place in unit}
-        texts = self.run.tokens.texts
-        return tuple(text for place, text in enumerate(texts) if place not in erasable)
-
     def values(self, erased: Iterable[Iterable[int]]) -> Float[Tensor, " variant"]:
         """The value of the objective for each set of units that is erased."""
         variants = [frozenset(units) for units in erased]

@@ -27,7 +27,7 @@ def occlusion(
 
     The output is the probability of what the model predicts for the whole input, see
     `default_objective`, or what an `objective` of your own makes of it. It costs one pass for each
-    word, 32 of them in a batch. Special tokens are not erased; they are listed in `left_out`.
+    word, 32 of them in a batch.
 
     >>> import torch
     >>> from regard.attribution import occlusion
@@ -51,7 +51,6 @@ def occlude_each(eraser: Eraser) -> Occlusion:
         eraser.texts,
         tuple(map(tuple, eraser.units)),
         without,
-        eraser.left_out,
     )
 
 

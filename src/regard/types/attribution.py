@@ -82,8 +82,7 @@ class Occlusion:
 
     `objective` names the output, such as "next token", and `full_value` is its value for the whole
     input. `units` has the token positions of each word, `texts` the words, `without` the value of
-    the objective when that word is erased, and `by` the way in which words were erased. `left_out`
-    are the tokens of the input that belong to no word and were never erased, such as `</s>`.
+    the objective when that word is erased, and `by` the way in which words were erased.
     """
 
     objective: str
@@ -92,7 +91,6 @@ class Occlusion:
     texts: tuple[str, ...]
     units: tuple[tuple[int, ...], ...]
     without: Units
-    left_out: tuple[str, ...] = ()
 
     @property
     def effect(self) -> Units:
