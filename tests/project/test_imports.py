@@ -8,9 +8,10 @@ import pytest
 SOURCE = Path(__file__).parents[2] / "src" / "regard"
 
 # What each package may import. `kernels.decode` allows that sub-package alone; an empty string
-# allows nothing. `configs`, `files` and `unicode` are single modules that every package may use.
-FOUNDATION = "configs errors files unicode"
+# allows nothing. The modules of the foundation are single files that every package may use.
+FOUNDATION = "arguments configs errors files unicode"
 ALLOWED = {
+    "arguments": "errors",
     "configs": "",
     "errors": "",
     "files": "errors",

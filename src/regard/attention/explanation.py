@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from regard.arguments import check_type
 from regard.attention.inputs import admit, check_finite
 from regard.attention.mechanism import SCALED_DOT, Mechanism
 from regard.errors import InputError, ShapeError
@@ -40,6 +41,7 @@ def explain(
     >>> steps.weights.tolist(), steps.weighted_values[0].tolist(), steps.context.tolist()
     ([[0.5, 0.5]], [[1.0], [2.0]], [[3.0]])
     """
+    check_type(query, Tensor, "explain", "query")
     if not query.dim() == key.dim() == value.dim() == 2:
         raise ShapeError(
             "explain expected one example, query, key and value each with the axes (length dim), "

@@ -11,6 +11,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.overrides import handle_torch_function, has_torch_function
 
+from regard.arguments import check_type
 from regard.attention.fused import attend_fused
 from regard.attention.hard import Choice, Hard
 from regard.attention.inputs import Inputs, Keys, Queries, Values, admit, check_finite, lower
@@ -172,6 +173,7 @@ def attend(
     >>> regard.attend(torch.zeros(1, 4), torch.zeros(3, 4), value).tolist()
     [[6.0]]
     """
+    check_type(query, Tensor, "attend", "query")
     if has_torch_function((query, key, value)):
         context: Contexts = handle_torch_function(
             attend,
@@ -207,6 +209,7 @@ def weights(
     >>> regard.weights(torch.zeros(2, 4), torch.zeros(2, 4), mask=causal()).tolist()
     [[1.0, 0.0], [0.5, 0.5]]
     """
+    check_type(query, Tensor, "weights", "query")
     inputs, terms = _check_call(query, key, key, mechanism, mechanism.terms(mask, bias, offset))
     result = mechanism.weigh(inputs, terms, range(inputs.query.shape[2]))
     check_finite(result, inputs)
@@ -234,6 +237,7 @@ def choose(
     >>> regard.choose(x, x, x, hard).index.tolist()
     [0, 1]
     """
+    check_type(query, Tensor, "choose", "query")
     if not isinstance(mechanism.normalizer, Hard):
         raise InputError(
             "choose expected a mechanism with the normalizer Hard or StraightThrough, got "

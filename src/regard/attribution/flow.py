@@ -22,6 +22,7 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
+from regard.arguments import check_first_argument
 from regard.attribution.clean_run import CleanRun
 from regard.attribution.layer_graph import HeadChoice, Layer, LayerGraph, layer_graph
 from regard.errors import InputError
@@ -35,6 +36,7 @@ Numbers = NDArray[np.float64]
 NodeSet = NDArray[np.bool_]
 
 
+@check_first_argument
 def attention_flow(
     trace: Trace,
     query: int,

@@ -4,6 +4,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from regard.arguments import check_first_argument
 from regard.attribution.clean_run import CleanRun
 from regard.errors import InputError
 from regard.tracing import Keep
@@ -12,6 +13,7 @@ from regard.types import Trace, ValueNorms
 from regard.types.attribution import VectorKind, value_lengths
 
 
+@check_first_argument
 def value_norms(trace: Trace, site: str) -> ValueNorms:
     """The value norms of one site, of a trace that keeps values (Kobayashi et al. 2020).
 

@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from regard.arguments import check_first_argument
 from regard.attribution.clean_run import CleanRun
 from regard.attribution.gradients import example_gradients
 from regard.attribution.layer_graph import HeadChoice, Layer, layer_graph
@@ -18,6 +19,7 @@ MOST_NUMBERS = 1 << 26  # relevances between two streams that are held in memory
 Relevances = dict[tuple[str, str], Tensor]
 
 
+@check_first_argument
 def relevance(
     trace: Trace, *, heads: HeadChoice = None, queries: str | None = None, keys: str | None = None
 ) -> Float[Tensor, "query key"]:
@@ -59,6 +61,7 @@ def relevance(
     return matrix[torch.tensor(graph.rows.positions)][:, torch.tensor(graph.columns.positions)]
 
 
+@check_first_argument
 def relevance_from(
     trace: Trace, query: int, *, heads: HeadChoice = None, queries: str | None = None
 ) -> Float[Tensor, " key"]:

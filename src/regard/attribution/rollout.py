@@ -4,6 +4,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from regard.arguments import check_first_argument
 from regard.attribution.clean_run import CleanRun
 from regard.attribution.layer_graph import HeadChoice, Layer, LayerGraph, layer_graph
 from regard.errors import InputError
@@ -15,6 +16,7 @@ MOST_SHARES = 1 << 26  # shares between two streams that are held in memory at o
 Shares = dict[tuple[str, str], Tensor]
 
 
+@check_first_argument
 def rollout(
     trace: Trace, *, heads: HeadChoice = None, queries: str | None = None, keys: str | None = None
 ) -> Float[Tensor, "query key"]:
@@ -52,6 +54,7 @@ def rollout(
     return shares.get(streams, torch.zeros(*sizes, dtype=torch.float64))[rows][:, columns]
 
 
+@check_first_argument
 def rollout_from(
     trace: Trace,
     query: int,

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from regard.arguments import check_first_argument
 from regard.diagnosis.catalog import CHECKS
 from regard.diagnosis.check import Check
 from regard.diagnosis.declarations import Expectation
@@ -11,6 +12,7 @@ from regard.types import Trace
 from regard.types.finding import SEVERITIES, Finding
 
 
+@check_first_argument
 def diagnose(
     traces: Trace | Sequence[Trace],
     model: Any = None,

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from regard.arguments import check_first_argument
 from regard.configs import context_length
 from regard.errors import FileError, RegardError
 from regard.models.checkpoints.families import FAMILIES
@@ -75,6 +76,7 @@ def is_model_folder(folder: Path) -> bool:
     return (folder / "config.json").is_file()
 
 
+@check_first_argument
 def find_models(folder: Path) -> list[Path]:
     """The folder itself if it holds a model, else those folders in it that do."""
     try:
@@ -88,6 +90,7 @@ def find_models(folder: Path) -> list[Path]:
     return models
 
 
+@check_first_argument
 def describe_model(folder: Path, name: str | None = None) -> ModelDescription:
     """Describe the model in a folder from its config, the headers of its weights and its card.
 

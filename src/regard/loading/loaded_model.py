@@ -10,6 +10,7 @@ from typing import Any, Literal
 import torch
 from torch import nn
 
+from regard.arguments import check_first_argument
 from regard.configs import context_length
 from regard.errors import FileError, InputError, RegardError
 from regard.loading.abilities import (
@@ -75,6 +76,7 @@ class LoadedModel:
         return inner or self.processor
 
 
+@check_first_argument
 def load(
     name_or_path: str | Path,
     *,

@@ -3,6 +3,7 @@
 from importlib.util import find_spec
 from pathlib import Path
 
+from regard.arguments import check_first_argument
 from regard.errors import FileError
 from regard.loading.descriptions import ModelDescription, describe_model, is_model_folder
 from regard.models import shipped_models
@@ -45,6 +46,7 @@ def describe_models_here() -> dict[str, list[ModelDescription]]:
     }
 
 
+@check_first_argument
 def find_model_folder(name: str) -> Path:
     """The folder of a shipped or cached model; nothing is downloaded."""
     if name in shipped_models():

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from regard.arguments import check_first_argument
 from regard.errors import FileError, InputError
 
 __all__ = ["PixelReader", "is_picture", "page_picture", "read_picture"]
@@ -20,6 +21,7 @@ _BROWSER_FORMATS = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8")
 _BILINEAR = 2  # Pillow's number for it
 
 
+@check_first_argument
 def read_picture(path: Path) -> Any:
     """The picture in a file as a Pillow image in RGB, of any format that Pillow reads."""
     if find_spec("PIL") is None:
@@ -36,6 +38,7 @@ def read_picture(path: Path) -> Any:
         raise FileError(f"cannot read the picture {path}: {reason}") from error
 
 
+@check_first_argument
 def is_picture(path: Path) -> bool:
     """True if the first bytes of a file are those of an image format."""
     try:
@@ -47,6 +50,7 @@ def is_picture(path: Path) -> bool:
     return start.startswith((*_BROWSER_FORMATS, b"BM", b"II*\0", b"MM\0*")) or webp
 
 
+@check_first_argument
 def page_picture(path: Path, processor: Any) -> bytes:
     """The picture as a PNG, JPEG or GIF file for a page, cut as the model's processor cuts it.
 

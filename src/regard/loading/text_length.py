@@ -2,12 +2,14 @@
 
 from typing import Any
 
+from regard.arguments import check_first_argument
 from regard.errors import InputError
 from regard.loading.loaded_model import LoadedModel
 
 __all__ = ["fit_text"]
 
 
+@check_first_argument
 def fit_text(loaded: LoadedModel, text: str, limit: int | None = None) -> tuple[str, int]:
     """The text, or its beginning of at most `limit` tokens, and its number of tokens.
 

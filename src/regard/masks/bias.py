@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from regard.arguments import check_type
 from regard.errors import InputError, ShapeError
 from regard.masks.value import Area, Part, Value, fit_broadcast, four_axes, sizes_of
 
@@ -137,6 +138,7 @@ def alibi(heads: int) -> Bias:
     number of heads is not a power of two, the slopes of the power of two below it are completed by
     every second slope of the power above it.
     """
+    check_type(heads, int, "alibi", "heads")
     if heads < 1:
         raise InputError(f"alibi expected at least one head, got {heads}")
     whole = 2 ** int(math.log2(heads))
@@ -154,6 +156,7 @@ def t5_buckets(
     and all distances from `far` on share the last bucket. `both_ways` gives half of the buckets to
     keys ahead of the query; without it such keys count as distance zero, for causal attention.
     """
+    check_type(table, Tensor, "t5_buckets", "table")
     if table.dim() != 2 or table.shape[0] < 4:
         raise ShapeError(
             f"t5_buckets expected a table (bucket >= 4, head), got {tuple(table.shape)}"
@@ -166,6 +169,7 @@ def tensor_bias(added: Float[Tensor, "..."]) -> Bias:
 
     The axes are (query key), (batch query key) or (batch head query key).
     """
+    check_type(added, Tensor, "tensor_bias", "added")
     if not added.is_floating_point():
         raise ShapeError(
             f"tensor_bias(...) expected floating-point numbers, got {added.dtype}; "

@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
+from regard.arguments import check_type
 from regard.errors import InputError, ShapeError
 from regard.masks.value import Area, Part, Value, fit, fit_broadcast, four_axes, sizes_of
 
@@ -300,6 +301,7 @@ def window(left: float | None, right: float | None) -> Window:
     >>> window(1, 0).dense(3, 3)[0, 0].int().tolist()
     [[1, 0, 0], [1, 1, 0], [0, 1, 1]]
     """
+    check_type(left, (int, float, type(None)), "window", "left")
     before, after = (None if side in (None, math.inf) else int(side or 0) for side in (left, right))
     if before is not None and after is not None and before + after < 0:
         raise InputError(f"window({left}, {right}) is empty; expected left + right >= 0")
@@ -318,11 +320,13 @@ def lengths(sizes: Int[Tensor, " batch"] | Sequence[int]) -> Mask:
     >>> lengths([2, 3]).dense(1, 3)[:, 0, 0].int().tolist()
     [[1, 1, 0], [1, 1, 1]]
     """
+    check_type(sizes, (Tensor, list, tuple), "lengths", "sizes")
     return Lengths(torch.as_tensor(sizes))
 
 
 def padding(real: Bool[Tensor, "batch key"]) -> Mask:
     """A key is seen where `real` is True, as in a tokenizer's attention_mask made boolean."""
+    check_type(real, Tensor, "padding", "real")
     _check_boolean("padding", real)
     return Padding(real)
 
@@ -331,6 +335,7 @@ def segments(
     query: Int[Tensor, "batch query"], key: Int[Tensor, "batch key"] | None = None
 ) -> Mask:
     """A query sees the keys of its own segment; without `key`, the segments of the queries."""
+    check_type(query, Tensor, "segments", "query")
     return Segments(query, query if key is None else key)
 
 
@@ -339,6 +344,7 @@ def explicit(seen: Bool[Tensor, "..."]) -> Mask:
 
     The axes are (query key), (batch query key) or (batch head query key).
     """
+    check_type(seen, Tensor, "explicit", "seen")
     _check_boolean("explicit", seen)
     return Explicit(four_axes("an explicit mask", seen))
 

@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from regard.arguments import check_type
 from regard.errors import ShapeError, UnknownNameError
 
 State = dict[str, Any]
@@ -119,6 +120,7 @@ def restore(state: State) -> Any:
     >>> restore(causal().state())
     causal()
     """
+    check_type(state, dict, "restore", "state")
     kind = state.get("kind", "")
     if kind not in Value.kinds:
         raise UnknownNameError("kind of mask or bias", str(kind), sorted(Value.kinds))

@@ -13,6 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from regard.arguments import check_first_argument
 from regard.errors import InputError, ShapeError
 
 Link = tuple[int, int]
@@ -23,6 +24,7 @@ _LINK = re.compile(r"(\d+)([-p])(\d+)")
 _NEIGHBOURS = [(down, across) for down in (-1, 0, 1) for across in (-1, 0, 1) if down or across]
 
 
+@check_first_argument
 def merge_pieces(
     weights: Weights, rows: Sequence[int | None], columns: Sequence[int | None]
 ) -> Float[Tensor, "target_word source_word"]:
@@ -41,6 +43,7 @@ def merge_pieces(
     return target_members.T @ weights @ source_members / pieces_per_word[:, None]
 
 
+@check_first_argument
 def argmax_links(weights: Weights) -> Links:
     """Links each target word to the source word with its largest weight; a zero row has no link."""
     best = weights.argmax(dim=1).tolist()
@@ -48,17 +51,20 @@ def argmax_links(weights: Weights) -> Links:
     return frozenset((source, row) for row, source in enumerate(best) if attends[row])
 
 
+@check_first_argument
 def threshold_links(weights: Weights, threshold: float) -> Links:
     """Links all pairs whose weight is at least the threshold."""
     pairs = (weights >= threshold).nonzero().tolist()
     return frozenset((source, target) for target, source in pairs)
 
 
+@check_first_argument
 def intersect_links(forward: Weights, backward: Float[Tensor, "source target"]) -> Links:
     """The argmax links that both directions share: the intersection of Och and Ney (2003)."""
     return argmax_links(forward) & _swap_sides(argmax_links(backward))
 
 
+@check_first_argument
 def grow_diag(forward: Weights, backward: Float[Tensor, "source target"]) -> Links:
     """grow-diag (Koehn et al. 2003): the shared links of both directions, grown by neighbours.
 
@@ -94,6 +100,7 @@ class GoldLinks:
             raise InputError("every sure link is also possible; join them before building Gold")
 
 
+@check_first_argument
 def read_gold_links(line: str, *, first: int = 0, reverse: bool = False) -> GoldLinks:
     """Parse links: `i-j` is a sure link, `ipj` a possible one (Pharaoh's format, Och and Ney's p).
 
@@ -129,6 +136,7 @@ class LinkAgreement:
     """Alignment error rate, 1 - (|A & S| + |A & P|) / (|A| + |S|) (Och and Ney 2003)."""
 
 
+@check_first_argument
 def agreement(drawn_links: Iterable[Links], gold: Iterable[GoldLinks]) -> LinkAgreement:
     """Precision, recall and alignment error rate over all sentences together."""
     drawn = sure = on_sure = on_possible = 0

@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from regard.arguments import check_first_argument
 from regard.errors import InputError
 from regard.measures.alignment import merge_pieces
 from regard.measures.token_kinds import strip_marks
@@ -20,6 +21,7 @@ from regard.types import AttentionMap, Axis, DenseWeights, Tokens, Trace
 Keys = Float[Tensor, " key"]
 
 
+@check_first_argument
 def coverage(trace: Trace, site: str, head: int | None = None) -> Keys:
     """The total weight that each source token received over all steps, sum_i a_ij (Tu et al. 2016).
 
@@ -38,6 +40,7 @@ def coverage(trace: Trace, site: str, head: int | None = None) -> Keys:
     return total.mean(dim=0) if head is None else total[_check_head(trace[site], head)]
 
 
+@check_first_argument
 def fertility(trace: Trace, site: str, head: int | None = None) -> Int[Tensor, " key"]:
     """How many target tokens have their largest weight on each source token.
 
@@ -55,6 +58,7 @@ def fertility(trace: Trace, site: str, head: int | None = None) -> Int[Tensor, "
     return torch.bincount(peaks[peaks >= 0], minlength=len(trace[site].columns))
 
 
+@check_first_argument
 def revisits(trace: Trace, site: str, head: int | None = None) -> Int[Tensor, " key"]:
     """How many times the largest weight returned to each source token after being elsewhere.
 
@@ -75,6 +79,7 @@ def revisits(trace: Trace, site: str, head: int | None = None) -> Int[Tensor, " 
     return (visits - 1).clamp_min(0)
 
 
+@check_first_argument
 def monotonicity(trace: Trace, site: str, head: int | None = None) -> float:
     """Whether the source is read in the order in which the target is written: 1 yes, -1 reversed.
 
@@ -119,6 +124,7 @@ def argmax_sources(trace: Trace, site: str, head: int | None = None) -> Int[Tens
     return torch.cat(strips)
 
 
+@check_first_argument
 def merge_words(trace: Trace, site: str) -> Trace:
     """The cross map between words: pieces merged as by `merge_pieces`, special tokens left out.
 

@@ -13,6 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from regard.arguments import check_first_argument
 from regard.errors import InputError, ShapeError
 
 SHARES = (0.01, 0.05, 0.10, 0.20, 0.50)  # of tokens, the bins of DeYoung et al. 2020
@@ -21,6 +22,7 @@ Curve = Float[Tensor, "*draw step"]
 Importance = Float[Tensor, " token"]
 
 
+@check_first_argument
 def comprehensiveness(full: float, without: Curve) -> Curve:
     """How much an output falls without tokens, m(x) - m(x without r) (DeYoung et al. 2020, eq. 1).
 
@@ -34,6 +36,7 @@ def comprehensiveness(full: float, without: Curve) -> Curve:
     return full - without
 
 
+@check_first_argument
 def sufficiency(full: float, alone: Curve) -> Curve:
     """How much the output falls with the tokens alone, m(x) - m(r) (DeYoung et al. 2020, eq. 2).
 
@@ -47,6 +50,7 @@ def sufficiency(full: float, alone: Curve) -> Curve:
     return full - alone
 
 
+@check_first_argument
 def area_over_curve(falls: Curve) -> Float[Tensor, "*draw"]:
     """AOPC, the area over the perturbation curve: the mean fall over all steps.
 
@@ -63,6 +67,7 @@ def area_over_curve(falls: Curve) -> Float[Tensor, "*draw"]:
     return falls.sum(dim=-1) / (falls.shape[-1] + 1)
 
 
+@check_first_argument
 def bin_sizes(shares: Sequence[float], count: int) -> tuple[int, ...]:
     """The number of tokens that each share of `count` tokens is, rounded up; each number once.
 
@@ -78,6 +83,7 @@ def bin_sizes(shares: Sequence[float], count: int) -> tuple[int, ...]:
     return tuple(sorted({max(1, ceil(round(share * count, 9))) for share in shares}))
 
 
+@check_first_argument
 def ranking(importance: Importance) -> list[int]:
     """The positions of tokens in the order of their importance; of equals the first comes first.
 
@@ -92,6 +98,7 @@ def ranking(importance: Importance) -> list[int]:
     return order
 
 
+@check_first_argument
 def kendall(one: Importance, other: Importance) -> float:
     """Kendall's tau-b: agreement of two rankings by pairs, -1 to 1, ties left out (Kendall 1945).
 
@@ -110,6 +117,7 @@ def kendall(one: Importance, other: Importance) -> float:
     return float(agreeing / untied)
 
 
+@check_first_argument
 def spearman(one: Importance, other: Importance) -> float:
     """Spearman's rho: the correlation of ranks, equals sharing their mean rank (Spearman 1904).
 

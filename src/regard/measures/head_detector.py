@@ -4,6 +4,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
+from regard.arguments import check_first_argument
 from regard.errors import UnknownNameError
 from regard.measures.heads import Heads
 from regard.measures.repeated_tokens import repeat_patterns, self_attention_map, token_numbers
@@ -12,6 +13,7 @@ from regard.types import Trace
 ROLES = ("previous", "duplicate", "induction")
 
 
+@check_first_argument
 def pattern_share(
     trace: Trace,
     site: str,

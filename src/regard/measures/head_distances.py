@@ -16,6 +16,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from regard.arguments import check_first_argument
 from regard.errors import InputError
 from regard.measures.heads import Heads
 from regard.types import AttentionMap, SummaryOnly, Trace
@@ -37,6 +38,7 @@ class Drift:
     distance: float
 
 
+@check_first_argument
 def distances(trace: Trace, site: str) -> Table:
     """The distance between each two heads: over all rows, or over cells of the atlas if large.
 
@@ -55,6 +57,7 @@ def distances(trace: Trace, site: str) -> Table:
     return cell_distances(trace, site)
 
 
+@check_first_argument
 def compares_rows(trace: Trace, site: str) -> bool:
     """True if `distances` and `drift` compare every row of this site, not cells of its atlas."""
     return _fits_row_comparison(trace[site])
@@ -76,6 +79,7 @@ def cell_distances(trace: Trace, site: str) -> Table:
     return _distance_table([_atlas_rows(trace[site])])
 
 
+@check_first_argument
 def redundancy(trace: Trace, site: str) -> Heads:
     """How similar each head is to the most similar other head: 1 for a copy, NaN for a single head.
 
@@ -89,6 +93,7 @@ def redundancy(trace: Trace, site: str) -> Heads:
     return 1 - table.masked_fill(itself, torch.inf).amin(dim=1)
 
 
+@check_first_argument
 def drift(trace: Trace) -> tuple[Drift, ...]:
     """How much attention changes from layer to layer: distances of the head means of maps.
 

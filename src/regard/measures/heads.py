@@ -7,6 +7,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from regard.arguments import check_first_argument
 from regard.errors import InputError
 from regard.measures.token_kinds import PUNCTUATION, SPECIAL, token_kinds
 from regard.types import AttentionMap, RecomputableWeights, SummaryOnly, Trace
@@ -65,6 +66,7 @@ class HeadNumbers:
         )
 
 
+@check_first_argument
 def head_numbers(trace: Trace, site: str) -> HeadNumbers:
     """The numbers of each head, exact for maps of every length.
 
@@ -131,6 +133,7 @@ def has_every_column(trace: Trace, attention_map: AttentionMap) -> bool:
     )
 
 
+@check_first_argument
 def distance_profile(trace: Trace, site: str, reach: int = 8) -> Float[Tensor, "head offset"]:
     """The mean weight at each offset -reach .. reach from the query, for each head.
 

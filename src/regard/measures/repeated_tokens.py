@@ -7,6 +7,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from regard.arguments import check_first_argument
 from regard.errors import InputError
 from regard.measures.heads import Heads, attending_rows, mean_over_rows
 from regard.types import AttentionMap, Trace
@@ -23,6 +24,7 @@ class RepeatAttention:
     """The weight on what followed these copies (Olsson et al. 2022, "prefix matching score")."""
 
 
+@check_first_argument
 def repeat_attention(trace: Trace, site: str) -> RepeatAttention:
     """How much heads attend to earlier copies of repeated tokens, and to what followed them.
 

@@ -15,6 +15,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from regard.arguments import check_first_argument
 from regard.measures.heads import (
     Heads,
     attending_rows,
@@ -62,6 +63,7 @@ class LeadingRoles(tuple[Role | None, ...]):
         return f"<LeadingRoles: {', '.join(named)}>"
 
 
+@check_first_argument
 def roles(trace: Trace, site: str) -> Mapping[str, Heads]:
     """The strength of each role for each head.
 
@@ -125,6 +127,7 @@ NAMES = (
 )
 
 
+@check_first_argument
 def leading_roles(trace: Trace, site: str) -> LeadingRoles:
     """The role of each head that accounts for most of its weight; None where nothing is known.
 
@@ -156,6 +159,7 @@ def leading_roles(trace: Trace, site: str) -> LeadingRoles:
     return LeadingRoles(leading)
 
 
+@check_first_argument
 def best_offsets(trace: Trace, site: str, reach: int = REACH) -> tuple[Heads, Int[Tensor, " head"]]:
     """The largest mean weight at one offset other than -1, 0 and 1, and that offset, of each head.
 
@@ -174,6 +178,7 @@ def best_offsets(trace: Trace, site: str, reach: int = REACH) -> tuple[Heads, In
     return largest.masked_fill(unknown, torch.nan), ahead[best].masked_fill(unknown, 0)
 
 
+@check_first_argument
 def aligner(trace: Trace, site: str) -> Heads:
     """How much a cross head resembles word alignment: confident, and of one source word at a time.
 

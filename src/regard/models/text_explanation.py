@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from regard.arguments import check_first_argument
 from regard.attention import Explanation, Mechanism, catalog, explain
 from regard.attention.entry import Entry
 from regard.errors import InputError
@@ -76,6 +77,7 @@ class TextExplanation:
         }
 
 
+@check_first_argument
 def explain_text(
     text: str,
     query: str | None = None,

@@ -5,6 +5,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, TypeVar
 
+from regard.arguments import check_first_argument
 from regard.errors import FileError
 from regard.kernels.observe import Atlas, Scoring, Statistics, Top
 from regard.masks import restore
@@ -35,6 +36,7 @@ KEYS_SINCE_FORMAT_2 = {
 }
 
 
+@check_first_argument
 def save_trace(trace: Trace, path: str | os.PathLike[str]) -> None:
     """Write a trace to one file without loss; the file is written as a whole or not at all.
 
@@ -54,6 +56,7 @@ def save_trace(trace: Trace, path: str | os.PathLike[str]) -> None:
     write_tree(Path(path), trace_to_tree(trace))
 
 
+@check_first_argument
 def load_trace(path: str | os.PathLike[str], *, verify: bool = False) -> Trace:
     """The trace that `save_trace` wrote.
 

@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from regard.arguments import check_first_argument
 from regard.errors import InputError
 from regard.measures import GoldLinks, LinkAgreement, agreement, argmax_links, merge_pieces
 from regard.studies.sentence_pairs import SentencePair, spaces_before
@@ -38,6 +39,7 @@ class AlignmentResult:
     unknown: tuple[float, float]
 
 
+@check_first_argument
 def evaluate_alignment(
     model: nn.Module,
     tokenizer: Any,
@@ -67,6 +69,7 @@ def evaluate_alignment(
     )
 
 
+@check_first_argument
 def word_attention(
     model: nn.Module,
     tokenizer: Any,
@@ -84,6 +87,7 @@ def word_attention(
         yield word_weights(trace, sentence, layer if site is None else site)
 
 
+@check_first_argument
 def alignment_by_layer(
     model: nn.Module, tokenizer: Any, sentences: Sequence[SentencePair]
 ) -> list[tuple[float, LinkAgreement]]:
@@ -99,6 +103,7 @@ def alignment_by_layer(
     ]
 
 
+@check_first_argument
 def find_alignment_layer(
     model: nn.Module,
     tokenizer: Any,
@@ -154,6 +159,7 @@ def cross_sites(trace: Trace) -> list[str]:
     return [attention_map.site for attention_map in trace.of("cross")]
 
 
+@check_first_argument
 def diagonal_baseline(sentence: SentencePair) -> Weights:
     """Weights that ignore the words: a target word attends to its relative source position."""
     rows, columns = len(sentence.target), len(sentence.source)
@@ -161,6 +167,7 @@ def diagonal_baseline(sentence: SentencePair) -> Weights:
     return torch.nn.functional.one_hot(position, columns).float()
 
 
+@check_first_argument
 def peak_accuracy(weights: Iterable[Tensor], gold: Iterable[GoldLinks]) -> float:
     """The share of linked target words whose largest weight is on a word they are linked to."""
     correct = total = 0

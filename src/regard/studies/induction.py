@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from regard.arguments import check_first_argument
 from regard.attribution.clean_run import source_tokenizer
 from regard.attribution.objectives import output_rows, vocabulary_size
 from regard.errors import InputError
@@ -79,6 +80,7 @@ class RepeatOptions:
             )
 
 
+@check_first_argument
 def induction_test(
     model: nn.Module,
     processor: Any = None,

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from regard.arguments import check_first_argument
 from regard.attribution.clean_run import CleanRun
 from regard.attribution.objectives import NamedObjective, TokenProbability
 from regard.errors import InputError
@@ -93,6 +94,7 @@ def compare_edit(
     return Comparison(name, (first, second), changed, befores, afters)
 
 
+@check_first_argument
 def set_temperature(
     sites: Patterns, temperature: float, heads: Sequence[int] | None = None
 ) -> EditAtSites:
@@ -107,6 +109,7 @@ def set_temperature(
     return EditAtSites(SiteChoice.of(sites), partial(_apply_temperature, 1 / temperature, heads))
 
 
+@check_first_argument
 def mask_future(sites: Patterns, heads: Sequence[int] | None = None) -> EditAtSites:
     """An edit that hides later tokens from heads; their weight goes to the others in proportion."""
     return EditAtSites(SiteChoice.of(sites), partial(_apply_causal_mask, heads))

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from regard.arguments import check_first_argument
 from regard.errors import FileError, InputError
 from regard.measures import GoldLinks, read_gold_links
 from regard.unicode import HAN_OR_KANA_CHARACTER
@@ -51,6 +52,7 @@ def spaces_before(words: Sequence[str], spaced: bool) -> list[str]:
     return gaps
 
 
+@check_first_argument
 def read_sentence_pairs(
     links: Path, words: Path | None = None, *, first: int = 0, reverse: bool = False
 ) -> list[SentencePair]:

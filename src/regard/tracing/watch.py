@@ -6,6 +6,7 @@ from typing import overload
 
 from torch import nn
 
+from regard.arguments import check_first_argument
 from regard.errors import InputError
 from regard.kernels.observe import ObserveOptions
 from regard.tracing.assembly.token_labels import BlockInfo, TokenLabels
@@ -54,6 +55,7 @@ class Watched(Sequence[Trace]):
         return "\n".join(map(repr, self._traces))
 
 
+@check_first_argument
 @contextmanager
 def watch(
     model: nn.Module,

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from regard.arguments import check_first_argument
 from regard.attention import Hard, StraightThrough
 from regard.errors import InputError, UnknownNameError
 from regard.models import Transformer, TransformerConfig
@@ -30,6 +31,7 @@ _MODEL_CLASSES: dict[str, tuple[Any, Any]] = {
 }
 
 
+@check_first_argument
 def train(
     recipe: Recipe | str | Path,
     *,

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Unpack, cast
 
+from regard.arguments import describe
 from regard.errors import InputError, UnknownNameError
 from regard.types import AttentionMap, Finding, SummaryOnly, Trace
 from regard.views.functions import (
@@ -61,6 +62,11 @@ def view(
     """
     if isinstance(value, Trace):
         return _trace_view(value, kind, site, head, query, picture, options)
+    if isinstance(value, str) or not isinstance(value, Sequence) or not value:
+        raise InputError(
+            "view expected a trace, two traces to compare, or findings, got "
+            f"{describe(value)}; make a trace with regard.capture"
+        )
     values = [*value]
     if len(values) == 2 and all(isinstance(item, Trace) for item in values) and query is None:
         first, second = cast(list[Trace], values)
@@ -75,7 +81,7 @@ def view(
         return report(traces, cast(list[Finding], values), **options)
     raise InputError(
         "view expected a trace, two traces to compare, or findings, got "
-        f"{type(values[0]).__name__ if values else 'nothing'} in a {type(value).__name__}"
+        f"{type(values[0]).__name__} in a {type(value).__name__}"
     )
 
 

@@ -11,6 +11,7 @@ from typing import Any, TypedDict, Unpack
 from numpy.typing import NDArray
 from torch import Tensor
 
+from regard.arguments import check_first_argument
 from regard.errors import InputError
 from regard.types import Trace
 from regard.views.outputs import View
@@ -44,6 +45,7 @@ def check_options(function: str, options: Mapping[str, Any]) -> None:
             raise TypeError(f"{function} got an unexpected argument {name!r}")
 
 
+@check_first_argument
 def heatmap(
     trace: Trace, site: str | None = None, head: int | None = None, **options: Unpack[ViewOptions]
 ) -> View:
@@ -65,6 +67,7 @@ def heatmap(
     return make_view((trace,), options, view="heatmap", site=site, head=head)
 
 
+@check_first_argument
 def highlight(
     trace: Trace,
     query: int | str | None = None,
@@ -82,6 +85,7 @@ def highlight(
     )
 
 
+@check_first_argument
 def flow(
     trace: Trace,
     site: str | None = None,
@@ -97,11 +101,13 @@ def flow(
     )
 
 
+@check_first_argument
 def heads(trace: Trace, **options: Unpack[ViewOptions]) -> View:
     """Every head of every site as a small map, in one overview."""
     return make_view((trace,), options, view="heads")
 
 
+@check_first_argument
 def overlay(
     trace: Trace,
     picture: bytes | Path | str | None = None,

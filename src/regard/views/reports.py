@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Unpack
 
+from regard.arguments import check_first_argument
 from regard.errors import InputError, UnknownNameError
 from regard.types import Trace
 from regard.types.finding import SEVERITIES, Finding, FindingView
@@ -18,6 +19,7 @@ MOST_TRACES = 6  # that a report holds
 _NAME_LENGTH = 28  # characters of its text that a trace is called by
 
 
+@check_first_argument
 def report(
     traces: Trace | Sequence[Trace], findings: Sequence[Finding], **options: Unpack[ViewOptions]
 ) -> View:

@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from regard.arguments import check_type
 from regard.kernels.observe.call import Call, Keys, Queries, Scoring, Values
 from regard.kernels.observe.choice import implementation_for
 from regard.kernels.observe.gradient import differentiable, needs_gradient
@@ -53,6 +54,7 @@ def observe(
     >>> seen.atlas.mean.shape
     torch.Size([1, 2, 1, 1])
     """
+    check_type(query, Tensor, "observe", "query")
     call = Call(query, key, value, Scoring(**scoring), padded)
     implementation = implementation_for(call)
     if keep.context and needs_gradient(call):

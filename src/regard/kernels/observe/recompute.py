@@ -4,6 +4,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from regard.arguments import check_type
 from regard.errors import InputError, ShapeError
 from regard.kernels.observe.call import Call, Keys, Queries, Scoring
 from regard.kernels.observe.choice import implementation_for
@@ -31,6 +32,7 @@ def window(
     >>> window(query, key, seen.lse, Region(range(1), range(4)), seen.scoring).mean
     tensor([[0.2500, 0.2500, 0.2500, 0.2500]])
     """
+    check_type(query, Tensor, "window", "query")
     call = _make_call(query, key, lse, scoring)
     region.check(*call.sizes)
     if 0 in region.cells:
@@ -63,6 +65,7 @@ def received(
     >>> received(query, key, seen.lse, labels=torch.tensor([[0, 1, 1, 1]])).by_label[0, 0, 0]
     tensor([0.2500, 0.7500])
     """
+    check_type(query, Tensor, "received", "query")
     call = _make_call(query, key, lse, scoring)
     count = 0
     if labels is not None:

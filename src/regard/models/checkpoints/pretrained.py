@@ -10,6 +10,7 @@ from jaxtyping import Int
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from regard.arguments import check_first_argument
 from regard.errors import FileError, InputError, UnknownNameError
 from regard.files import atomic_folder
 from regard.models.checkpoints.families import FAMILIES
@@ -126,6 +127,7 @@ class Pretrained(nn.Module):
             self.tokenizer.save(folder)
 
 
+@check_first_argument
 def from_pretrained(
     name: str | Path, *, dtype: torch.dtype = torch.float32, precision: Precision = "float"
 ) -> Any:

@@ -7,6 +7,7 @@ from functools import partial
 from jaxtyping import Bool, Float
 from torch import Tensor, zeros
 
+from regard.arguments import check_first_argument
 from regard.errors import InputError
 from regard.kernels.observe import Scoring
 from regard.kernels.observe.call import Queries, Values
@@ -84,6 +85,7 @@ class EditAtSites:
         return self.make(call) if self.sites.includes(call.site) else None
 
 
+@check_first_argument
 def knock_out(sites: Patterns, heads: Sequence[int] | None = None) -> EditAtSites:
     """An edit that sets the weights of heads to zero, so that their contexts are zero too.
 
@@ -99,6 +101,7 @@ def knock_out(sites: Patterns, heads: Sequence[int] | None = None) -> EditAtSite
     return EditAtSites(SiteChoice.of(sites), lambda call: Edit(heads, weights=zeros(1, 1, 1, 1)))
 
 
+@check_first_argument
 def uniform(sites: Patterns, heads: Sequence[int] | None = None) -> EditAtSites:
     """An edit that spreads the weights of heads evenly over all keys that the mask shows."""
     return EditAtSites(SiteChoice.of(sites), partial(_uniform, heads))
