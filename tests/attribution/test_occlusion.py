@@ -45,3 +45,25 @@ def test_an_objective_of_one_s_own_is_judged() -> None:
     found = occlusion(Finder(), None, IDS, objective=lambda output: output[:, SOUGHT])
     assert (found.objective, found.full_value) == ("custom", pytest.approx(10))
     torch.testing.assert_close(found.effect, torch.tensor([0, 0, 0, 10, 0]).double())
+
+
+def test_special_tokens_are_left_out_and_named() -> None:
+    model, text = translator(), "we love tea"
+    found = occlusion(model, tokenizer(), text, target="you see")
+    erased = {place for unit in found.units for place in unit}
+    assert [(each.text, each.reason) for each in found.left_out] == [("</s>", "special token")]
+    assert {each.position for each in found.left_out}.isdisjoint(erased)
+    assert repr(found).endswith("; left out: </s> (special token)>")
+    every = occlusion(
+        model, tokenizer(), text, target="you see", erasure=ErasureOptions(special=True)
+    )
+    assert every.left_out == ()
+
+
+def test_the_token_that_the_next_one_is_predicted_from_is_left_out_and_named() -> None:
+    ids = {"input_ids": torch.tensor([[5, 6, 7, 8]])}
+    found = occlusion(writer(), None, ids, erasure=ErasureOptions("attention"))
+    assert [(each.position, each.reason) for each in found.left_out] == [
+        (3, "needed by the objective")
+    ]
+    assert occlusion(writer(), None, ids, erasure=ErasureOptions("delete")).left_out == ()

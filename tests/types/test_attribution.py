@@ -21,8 +21,12 @@ def test_tokens_are_ranked_by_their_values_and_unknown_ones_come_last(found: Att
     assert found.ranking == [2, 3, 4, 0, 1]
 
 
-def test_the_repr_names_the_first_three_tokens(found: Attribution) -> None:
-    assert repr(found) == "<Attribution of 'next token' by rollout: c 0.5, d 0.3, e 0.2, …>"
+def test_the_repr_names_the_first_three_tokens_and_those_without_a_value(
+    found: Attribution,
+) -> None:
+    assert repr(found) == (
+        "<Attribution of 'next token' by rollout: c 0.5, d 0.3, e 0.2, …; left out: b>"
+    )
 
 
 def test_the_table_has_a_row_for_each_token(

@@ -27,7 +27,7 @@ from regard.attribution.objectives import TokenProbability
 from regard.errors import InputError, UnknownNameError
 from regard.tracing import AttentionCall, Edit
 from regard.tracing.inputs.example import run_forward
-from regard.types.attribution import ErasureMethod
+from regard.types.attribution import ErasureMethod, LeftOut
 
 Erased = Bool[Tensor, "variant token"]
 
@@ -64,6 +64,7 @@ class Eraser:
         self.run, self.options = run, options
         self.by: ErasureMethod = options.by or _default_method(run)
         self.units = _erasable_units(run, options, self.by)
+        self.left_out = _left_out_tokens(run, self.units)
         self._known: dict[frozenset[int], float] = {frozenset(): run.value}
 
     @property
@@ -246,6 +247,17 @@ def _erasable_units(run: CleanRun, options: ErasureOptions, by: ErasureMethod) -
             f"{', '.join(run.tokens.texts)}"
         )
     return erasable
+
+
+def _left_out_tokens(run: CleanRun, units: Sequence[Sequence[int]]) -> tuple[LeftOut, ...]:
+    """The tokens that are in no unit, with the reason why they are never erased."""
+    erased = {place for unit in units for place in unit}
+    special = run.tokens.special or (False,) * len(run.tokens)
+    return tuple(
+        LeftOut(place, text, "special token" if is_special else "needed by the objective")
+        for place, (text, is_special) in enumerate(zip(run.tokens.texts, special, strict=True))
+        if place not in erased
+    )
 
 
 def _token_rows(erased: Erased, *, moved: bool) -> Int[Tensor, "variant token"]:

@@ -17,6 +17,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from regard.arguments import check_first_argument
 from regard.errors import InputError, ShapeError
 from regard.tracing.inputs.example import PreparedExample
 
@@ -163,6 +164,7 @@ def default_objective(
     return _argmax_objective("tokens", output, rows, fixed_rows=False, skip_erased=True)
 
 
+@check_first_argument
 def logit(choice: int | None = None, place: int = -1) -> Objective:
     """The objective that is one logit: of a class, or of the token after the one at `place`.
 

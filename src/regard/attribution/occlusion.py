@@ -27,7 +27,10 @@ def occlusion(
 
     The output is the probability of what the model predicts for the whole input, see
     `default_objective`, or what an `objective` of your own makes of it. It costs one pass for each
-    word, 32 of them in a batch.
+    word, 32 of them in a batch. There is no limit on the number of words. Some tokens are never
+    erased, and `left_out` of the result lists them with the reason: special tokens, unless
+    `erasure` has `special=True`, and tokens that the objective reads (the mask token whose
+    prediction it is, and the last token if the objective is the next one, erased by "attention").
 
     >>> import torch
     >>> from regard.attribution import occlusion
@@ -51,6 +54,7 @@ def occlude_each(eraser: Eraser) -> Occlusion:
         eraser.texts,
         tuple(map(tuple, eraser.units)),
         without,
+        eraser.left_out,
     )
 
 

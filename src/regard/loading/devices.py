@@ -2,11 +2,13 @@
 
 import torch
 
+from regard.arguments import check_first_argument
 from regard.errors import InputError
 
 __all__ = ["find_device"]
 
 
+@check_first_argument
 def find_device(name: str | torch.device | None) -> torch.device:
     """The device of this name; without a name CUDA if this machine has it, else the CPU."""
     if name is None:

@@ -32,7 +32,7 @@ picture that shows it (`FindingView`).
 into the cells of a picture.
 """
 
-from regard.types.attribution import Attribution, FlowBounds, Occlusion, ValueNorms
+from regard.types.attribution import Attribution, FlowBounds, LeftOut, Occlusion, ValueNorms
 from regard.types.finding import Finding, FindingText, FindingView
 from regard.types.map_statistics import ReceivedAttention
 from regard.types.maps import AttentionMap, Axis
@@ -50,6 +50,7 @@ __all__ = [
     "FindingView",
     "FlowBounds",
     "Gap",
+    "LeftOut",
     "Occlusion",
     "ReceivedAttention",
     "RecomputableWeights",

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -54,9 +54,11 @@ class Attribution:
         return data_frame({"token": list(self.tokens.texts), "value": self.values.tolist()})
 
     def __repr__(self) -> str:
-        named = [f"{self.tokens.texts[n]} {float(self.values[n]):.3g}" for n in self.ranking]
-        rest = ", …" if len(named) > _SHOWN else ""
-        return f"<Attribution of {self.objective!r} by {self.method}: {_join(named)}{rest}>"
+        texts, unknown = self.tokens.texts, self.values.isnan().tolist()
+        named = [f"{texts[n]} {float(self.values[n]):.3g}" for n in self.ranking if not unknown[n]]
+        left_out = [text for text, is_unknown in zip(texts, unknown, strict=True) if is_unknown]
+        rest = f"; left out: {_shorten(left_out)}" if left_out else ""
+        return f"<Attribution of {self.objective!r} by {self.method}: {_shorten(named)}{rest}>"
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,13 +78,29 @@ class FlowBounds:
         return float((self.most - self.least).max())
 
 
+class LeftOut(NamedTuple):
+    """A token that was never erased, and why: "special token" or "needed by the objective"."""
+
+    position: int
+    text: str
+    reason: str
+
+
 @dataclass(frozen=True, eq=False)
 class Occlusion:
     """The output without each of the words, one at a time.
 
     `objective` names the output, such as "next token", and `full_value` is its value for the whole
     input. `units` has the token positions of each word, `texts` the words, `without` the value of
-    the objective when that word is erased, and `by` the way in which words were erased.
+    the objective when that word is erased, and `by` the way in which words were erased. `left_out`
+    are the tokens of no word: they were never erased, so that nothing is known about them.
+
+    >>> import torch
+    >>> from regard.types import LeftOut, Occlusion
+    >>> left_out = (LeftOut(2, "</s>", "special token"),)
+    >>> without = torch.tensor([0.5, 0.25])
+    >>> Occlusion("class", "delete", 0.75, ("I", "love"), ((0,), (1,)), without, left_out)
+    <Occlusion of 'class' by delete: love 0.5, I 0.25; left out: </s> (special token)>
     """
 
     objective: str
@@ -91,11 +109,19 @@ class Occlusion:
     texts: tuple[str, ...]
     units: tuple[tuple[int, ...], ...]
     without: Units
+    left_out: tuple[LeftOut, ...] = ()
 
     @property
     def effect(self) -> Units:
         """How much the output falls without each word; negative where it rises."""
         return self.full_value - self.without
+
+    def __repr__(self) -> str:
+        order = self.effect.argsort(descending=True, stable=True).tolist()
+        named = [f"{self.texts[n]} {float(self.effect[n]):.3g}" for n in order]
+        left_out = [f"{token.text} ({token.reason})" for token in self.left_out]
+        rest = f"; left out: {_shorten(left_out)}" if left_out else ""
+        return f"<Occlusion of {self.objective!r} by {self.by}: {_shorten(named)}{rest}>"
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,6 +202,6 @@ def _key_spans(attention_map: AttentionMap) -> list[range]:
     return [range(start, min(start + _KEYS_AT_ONCE, count)) for start in starts]
 
 
-def _join(named: Sequence[str]) -> str:
+def _shorten(named: Sequence[str]) -> str:
     """The first few tokens with their values, for a repr."""
-    return ", ".join(named[:_SHOWN])
+    return ", ".join(named[:_SHOWN]) + (", …" if len(named) > _SHOWN else "")
