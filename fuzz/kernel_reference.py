@@ -85,7 +85,7 @@ def _errors(case: AttentionCase, joined: Tensor) -> tuple[Tensor, Tensor]:
     size = terms + case.added.double().abs().nan_to_num(posinf=0.0)
     size = F.pad(size.expand(*joined.shape[:3], keys), (0, 1)) + joined.abs()
     size = size.nan_to_num(posinf=0.0).masked_fill(~counts, 0.0).amax(-1)
-    error = STEPS * unit * (1 + size)
+    error = unit * (STEPS * (1 + size) + keys)  # sums over keys round once for each of them
     limit = LIMITS.get(dtype, LIMIT)
     shown = terms.masked_fill(~case.seen.expand(terms.shape), 0.0)
     beyond = (shown > limit).any(-1) | (size > limit) | (joined[..., keys].abs() > limit)

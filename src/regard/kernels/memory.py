@@ -5,7 +5,7 @@ tensors have no numbers at an address at all (FakeTensor, meta, the wrappers of 
 some places record or replace the operations on tensors (make_fx, FakeTensorMode, torch.jit.trace,
 forward-mode derivatives), where a native call would go unseen. `has_plain_memory` is False for all
 of these, and callers take their portable way. `resolve` gives a tensor whose memory holds its
-numbers: that of a lazily negated or conjugated one holds others.
+numbers: that of a lazily negated one, such as the imaginary part of a conjugate, holds others.
 """
 
 from contextlib import AbstractContextManager, nullcontext
@@ -28,11 +28,21 @@ def has_plain_memory(*tensors: Tensor | None) -> bool:
     """
     if _operations_are_followed():
         return False
-    return all(tensor is None or _is_plain(tensor) for tensor in tensors)
+    return all(map(_is_plain, tensors))
+
+
+def inside_transform() -> bool:
+    """True inside torch.vmap, torch.func.grad and the other transforms of torch.func."""
+    return torch._C._functorch.peek_interpreter_stack() is not None
+
+
+def is_batched(tensor: Tensor) -> bool:
+    """True for a tensor whose batch axis torch.vmap hides."""
+    return bool(torch._C._functorch.is_batchedtensor(tensor))
 
 
 def is_wrapped(tensor: Tensor) -> bool:
-    """True for a tensor inside torch.vmap, torch.func.grad and other transforms of torch.func."""
+    """True for a tensor that a transform of torch.func follows."""
     return bool(torch._C._functorch.is_functorch_wrapped_tensor(tensor))
 
 
@@ -43,7 +53,7 @@ def fake_mode_of(tensor: Tensor) -> AbstractContextManager[object]:
 
 
 def resolve(tensor: Tensor) -> Tensor:
-    """The tensor without gradient and without a negation or conjugation that is still to be done.
+    """The tensor without gradient and without a negation that is still to be done.
 
     >>> import torch
     >>> from regard.kernels.memory import resolve
@@ -51,7 +61,8 @@ def resolve(tensor: Tensor) -> Tensor:
     >>> negated.is_neg(), resolve(negated).is_neg()
     (True, False)
     """
-    return tensor.detach().resolve_conj().resolve_neg()
+    tensor = tensor.detach()
+    return tensor.resolve_neg() if tensor.is_neg() else tensor
 
 
 def _operations_are_followed() -> bool:
@@ -63,11 +74,16 @@ def _operations_are_followed() -> bool:
     )
 
 
-def _is_plain(tensor: Tensor) -> bool:
-    """True if the tensor is of torch's own type and has its numbers at its address."""
-    if type(tensor) not in _PLAIN_TYPES or tensor.layout is not torch.strided:
+def _is_plain(tensor: Tensor | None) -> bool:
+    """True if the tensor is of torch's own type and has its numbers at its address, or is None."""
+    if tensor is None:
+        return True
+    if type(tensor) not in _PLAIN_TYPES:
         return False
-    if is_wrapped(tensor) or torch._is_functional_tensor(tensor) or tensor._is_zerotensor():
+    try:
+        address = tensor.data_ptr()
+    except RuntimeError:  # sparse tensors, and those that a transform of torch.func follows
         return False
-    # Storage that was freed, such as that of a sharded parameter, has the address 0.
-    return not tensor.is_meta and (tensor.data_ptr() != 0 or tensor.numel() == 0)
+    # The address 0 is that of meta and functional tensors, and of storage that was freed, such as
+    # that of a sharded parameter; but empty tensors may have it too.
+    return address != 0 or (tensor.numel() == 0 and not tensor.is_meta)

@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, TypeVar
 
 import torch
@@ -106,13 +107,16 @@ class Value:
             if isinstance(part, Value):
                 part.check(batch, heads, queries, keys)
 
-    def tensors(self) -> Iterator[Tensor]:
+    @cached_property
+    def tensors(self) -> tuple[Tensor, ...]:
         """Every tensor of this value and of the masks and biases that it is made of."""
+        inner: list[Tensor] = []
         for part in self._parts():
             if isinstance(part, Value):
-                yield from part.tensors()
+                inner.extend(part.tensors)
             elif isinstance(part, Tensor):
-                yield part
+                inner.append(part)
+        return tuple(inner)
 
     def _parts(self) -> Iterator[Any]:
         """The values of the fields, and the items of those that are tuples."""

@@ -160,7 +160,7 @@ def test_a_sink_that_is_no_number_is_not_ignored(
 @pytest.mark.parametrize("cap", [3.0, 1e2, 1e4, 1e6, 1e12, 1e30, math.inf])
 def test_a_large_softcap_loses_no_digits(implementation: Implementation, cap: float) -> None:
     torch.manual_seed(5)
-    query, key = torch.randn(1, 2, 53, 8) * 2, torch.randn(1, 2, 61, 8) * 2
+    query, key = torch.randn(1, 2, 53, 8), torch.randn(1, 2, 61, 8) * 2
     call = Call(query, key, key, Scoring(softcap=cap))
     scores = query.double() @ key.double().mT / 8**0.5
     expected = (scores if cap == math.inf else cap * torch.tanh(scores / cap)).softmax(-1)

@@ -76,14 +76,18 @@ def run_matvec(
 def _check_product(x: Tensor, matrix: tuple[Tensor, ...], bias: Tensor | None) -> None:
     """Raise a ShapeError unless the sizes fit and x and the bias are float32 on the CPU."""
     weight, *scales = matrix
-    sizes = [tensor.shape for tensor in (*scales, bias) if tensor is not None]
-    fits = x.dim() == weight.dim() == 2 and x.shape[1] == weight.shape[1]
-    fits = fits and all(size == weight.shape[:1] for size in sizes)
-    kinds = {(one.dtype, one.device.type) for one in (x, bias) if one is not None}
-    if not fits or kinds != {(torch.float32, "cpu")}:
+    fits = _fits(x, (x.shape[0], weight.shape[1]))
+    outs = (weight.shape[0],)
+    fits = fits and (bias is None or _fits(bias, outs)) and all(_fits(one, outs) for one in scales)
+    if not fits:
         got = ", ".join(f"{one.dtype} {tuple(one.shape)}" for one in (x, weight, *scales))
         raise ShapeError(
             "a native product expected float32 rows (row dim) on the CPU, a matrix (out dim), and "
             f"scales and a float32 bias (out), got {got} and "
             f"{None if bias is None else (bias.dtype, tuple(bias.shape))}; convert or slice them"
         )
+
+
+def _fits(tensor: Tensor, shape: tuple[int, ...]) -> bool:
+    """True if the tensor has this shape and is float32 on the CPU."""
+    return tensor.shape == shape and tensor.dtype == torch.float32 and tensor.is_cpu

@@ -104,8 +104,9 @@ def _pairs_per_cell(
 def mark_undefined_rows(observation: Observation) -> None:
     """Make every number of a row whose logsumexp is NaN NaN too, and its keys -1.
 
-    The softmax of a row with a score of NaN or plus infinity is undefined. A strip holds only the
-    keys that its rows can reach, but such a row has no weight that is known, not even zero.
+    The softmax of a row with a score of NaN or plus infinity is undefined. Where a strip holds all
+    keys, arithmetic makes its numbers NaN; but many strips hold only the keys that their rows can
+    reach, and such a row has no weight that is known, not even zero.
     """
     undefined, statistics, top = observation.lse.isnan(), observation.statistics, observation.top
     if observation.context is not None:

@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from regard.errors import InputError, ShapeError
-from regard.kernels.memory import is_wrapped
+from regard.kernels.memory import inside_transform, is_batched
 from regard.masks import Bias, Mask, Window, everything
 from regard.masks.value import check_offset
 
@@ -127,7 +127,7 @@ def _check_tensors(query: Tensor, key: Tensor, value: Tensor) -> None:
             f"expected query, key and value of one floating-point dtype on one device, "
             f"got {kinds}; convert them with .to"
         )
-    if any(is_wrapped(t) and torch._C._functorch.is_batchedtensor(t) for t in (query, key, value)):
+    if inside_transform() and any(map(is_batched, (query, key, value))):
         raise InputError(
             "observe expected tensors with a batch axis, got some of torch.vmap; call it once with "
             "all examples along the first axis"

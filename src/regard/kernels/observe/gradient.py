@@ -59,7 +59,7 @@ def differentiable(call: Call, forward: Forward) -> Observation:
 
 def bias_tensors(bias: Bias | None) -> list[Tensor]:
     """The tensors within a bias that require gradients."""
-    return [] if bias is None else [one for one in bias.tensors() if one.requires_grad]
+    return [] if bias is None else [one for one in bias.tensors if one.requires_grad]
 
 
 class _Attention(torch.autograd.Function):

@@ -52,15 +52,12 @@ def supports(call: Call) -> bool:
     """True for float32, bfloat16 and float16 in plain memory of the CPU, no axis of size zero."""
     sizes = (*call.sizes, call.query.shape[3], call.value.shape[3])
     fits = call.query.dtype in KINDS and call.query.device.type == "cpu" and 0 not in sizes
-    return fits and has_plain_memory(*_tensors(call))
-
-
-def _tensors(call: Call) -> Iterator[Tensor | None]:
-    """Every tensor of the call."""
-    yield from (call.query, call.key, call.value, call.padded, call.scoring.sink)
-    for term in (call.scoring.mask, call.scoring.bias):
-        if term is not None:
-            yield from term.tensors()
+    if not fits:
+        return False
+    mask, bias = call.scoring.mask, call.scoring.bias
+    seen, added = mask.tensors if mask else (), bias.tensors if bias else ()
+    own = (call.query, call.key, call.value, call.padded, call.scoring.sink)
+    return has_plain_memory(*own, *seen, *added)
 
 
 def is_available() -> bool:

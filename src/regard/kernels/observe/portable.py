@@ -43,8 +43,10 @@ def observe(call: Call, keep: ObserveOptions) -> Observation:
     top = empty_top(call, keep.top) if keep.top else None
     atlas = empty_atlas(call, keep.atlas) if keep.atlas else None
     cell = (atlas.rows, atlas.columns) if atlas else (1, 1)
+    whole_rows = keep.top <= call.sizes[3]
     for strip in strips(call, cell=cell):
         softmax = strip_softmax(call, strip)
+        whole_rows = whole_rows and len(strip.band.columns) == call.sizes[3] > 0
         lse[strip.row_index] = (softmax.shift + softmax.total.log())[..., 0]
         if statistics:
             write_statistics(call, strip, softmax, statistics)
@@ -64,7 +66,8 @@ def observe(call: Call, keep: ObserveOptions) -> Observation:
     observation = Observation(
         context if keep.context else None, lse, statistics, top, atlas, call.scoring
     )
-    mark_undefined_rows(observation)
+    if not whole_rows:
+        mark_undefined_rows(observation)
     return observation
 
 
