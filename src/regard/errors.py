@@ -18,6 +18,8 @@ __all__ = [
     "RegardError",
     "ShapeError",
     "UnknownNameError",
+    "first_line",
+    "nearest_name",
 ]
 
 _QUOTED_NAME = 80  # characters of an unknown name that a message quotes
