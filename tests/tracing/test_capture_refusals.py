@@ -100,21 +100,3 @@ def test_a_text_of_no_tokens_gets_its_sentence():
     tokenizer.backend_tokenizer.normalizer = readers.normalizers.Strip()
     with pytest.raises(InputError, match="the tokenizer makes no token of ' '; give a longer"):
         regard.capture(model, tokenizer, " ")
-
-
-@pytest.mark.parametrize(
-    ("text", "settings", "message"),
-    [
-        (
-            "once upon a time " * 200,
-            {"keep": "summary"},
-            r"at most 512 tokens, its context, got 1,",
-        ),
-        ("once", {"generate": {"max_new_tokens": 512}}, r"got \d+ and 512 to generate; its att"),
-    ],
-)
-def test_a_text_beyond_the_context_of_the_model_is_a_warning(text, settings, message):
-    model = regard.from_pretrained("stories")
-    model.generation = model.generation.replace(eos_token_id=range(5000))  # it ends at once
-    with pytest.warns(UserWarning, match=message):
-        regard.capture(model, model.tokenizer, text, **settings)

@@ -1,7 +1,6 @@
 """Run a model on a batch while it is watched: forward, along target texts, or generating."""
 
 import inspect
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,7 +9,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.configs import context_length
 from regard.errors import InputError
 from regard.tracing.assembly.token_labels import TokenLabels
 from regard.tracing.inputs.generation import generate_ids
@@ -95,7 +93,6 @@ class ModelRunner:
         The labels are None where the model is to generate: its output is not known yet.
         """
         encoded = self.reader.encode(batch.kind, batch.examples, self.side)
-        self._warn_beyond_context(encoded)
         arguments, labels = self._select_arguments(encoded, batch.kind), None
         if batch.targets is not None:
             arguments, labels = self._follow_targets(encoded, arguments, batch.targets)
@@ -104,23 +101,6 @@ class ModelRunner:
                 encoded, self._decoder_tokens(arguments) or [None] * len(encoded.tokens)
             )
         return encoded, arguments, labels
-
-    def _warn_beyond_context(self, encoded: ModelInputs) -> None:
-        """Warn if a text, with what is to be generated after it, is longer than the context."""
-        ids, settings = encoded.arguments.get("input_ids"), self._settings or {}
-        config = getattr(self.model, "config", None)
-        longest = context_length(config, self.reader.tokenizer)
-        if longest is None or not isinstance(ids, Tensor) or ids.dim() != 2:
-            return
-        new = 0 if self._has_decoder else settings.get("max_new_tokens") or 0
-        if ids.shape[1] + new > longest:
-            more = f" and {new:,} to generate" if new else ""
-            warnings.warn(
-                f"regard: {type(self.model).__name__} was built for at most {longest:,} tokens, "
-                f"its context, got {ids.shape[1]:,}{more}; its attention beyond them is not what "
-                "it learnt, so shorten the text",
-                stacklevel=2,
-            )
 
     def _split_by_target_length(self, batch: InputBatch) -> list[tuple[InputBatch, list[int]]]:
         """The batch split by target length, where the decoder takes no mask that hides padding.
