@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
-__all__ = ["context_length"]
+__all__ = ["context_length", "exceeds_context"]
 
 # The names that configurations give to the number of positions the model was built for.
 _CONTEXT_KEYS = ("max_positions", "max_position_embeddings", "n_positions", "max_target_positions")
@@ -30,6 +30,20 @@ def context_length(config: Any, tokenizer: Any = None) -> int | None:
     """
     limits = _limits(config, _CONTEXT_KEYS) or _limits(_text_config(config), _CONTEXT_KEYS)
     return min(limits + _limits(tokenizer, ("model_max_length",)), default=None)
+
+
+def exceeds_context(name: str, count: int, longest: int | None, remedy: str) -> str | None:
+    """The sentence that says that a model reads more tokens than its context; None if it does not.
+
+    The command line refuses such a text, and `capture` warns of it, both in these words.
+
+    >>> from regard.configs import exceeds_context
+    >>> exceeds_context("stories", 600, 512, "cut the text")
+    'stories expected at most 512 tokens, its context, got 600; cut the text'
+    """
+    if longest is None or count <= longest:
+        return None
+    return f"{name} expected at most {longest:,} tokens, its context, got {count:,}; {remedy}"
 
 
 def _limits(settings: Any, keys: tuple[str, ...]) -> list[int]:
