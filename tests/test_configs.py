@@ -2,7 +2,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from regard.configs import context_length
+from regard.configs import context_length, exceeds_context
 
 
 @pytest.mark.parametrize(
@@ -52,3 +52,10 @@ def test_the_part_of_a_config_about_text_is_asked_for_where_transformers_finds_i
 )
 def test_the_length_is_what_a_config_tells(config, length):
     assert context_length(SimpleNamespace(**config)) == length
+
+
+def test_a_text_beyond_the_context_has_a_sentence_and_one_that_fits_has_none():
+    assert exceeds_context("m", 7, 7, "cut it") is None
+    assert exceeds_context("m", 10**9, None, "cut it") is None
+    sentence = "m expected at most 1,024 tokens, its context, got 1,025; cut it"
+    assert exceeds_context("m", 1025, 1024, "cut it") == sentence

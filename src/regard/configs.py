@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
-__all__ = ["architecture_name", "context_length"]
+__all__ = ["architecture_name", "context_length", "exceeds_context"]
 
 # The names that configurations give to the number of positions the model was built for.
 _CONTEXT_KEYS = ("max_positions", "max_position_embeddings", "n_positions", "max_target_positions")
@@ -42,6 +42,20 @@ def architecture_name(config: Mapping[str, Any], default: str) -> str:
     architectures = config.get("architectures")
     first = architectures[0] if isinstance(architectures, list) and architectures else default
     return first if isinstance(first, str) else default
+
+
+def exceeds_context(name: str, count: int, longest: int | None, remedy: str) -> str | None:
+    """The sentence that says that a model reads more tokens than its context; None if it does not.
+
+    The command line refuses such a text, and `capture` warns of it, both in these words.
+
+    >>> from regard.configs import exceeds_context
+    >>> exceeds_context("stories", 600, 512, "cut the text")
+    'stories expected at most 512 tokens, its context, got 600; cut the text'
+    """
+    if longest is None or count <= longest:
+        return None
+    return f"{name} expected at most {longest:,} tokens, its context, got {count:,}; {remedy}"
 
 
 def _limits(settings: Any, keys: tuple[str, ...]) -> list[int]:

@@ -100,3 +100,40 @@ def test_a_text_of_no_tokens_gets_its_sentence():
     tokenizer.backend_tokenizer.normalizer = readers.normalizers.Strip()
     with pytest.raises(InputError, match="the tokenizer makes no token of ' '; give a longer"):
         regard.capture(model, tokenizer, " ")
+
+
+@pytest.fixture
+def short():
+    """A decoder with rotary positions that was built for 8 tokens, and its tokenizer."""
+    model, tokenizer = known("llama")
+    longest = model.config.max_position_embeddings
+    model.config.max_position_embeddings = 8
+    yield model, tokenizer
+    model.config.max_position_embeddings = longest
+
+
+BEYOND = r"LlamaForCausalLM expected at most 8 tokens, its context, got {}; cut the text"
+
+
+def test_a_text_beyond_the_context_is_captured_with_a_warning(short):
+    model, tokenizer = short
+    text = "I love you " * 5
+    count = len(tokenizer(text)["input_ids"])
+    with pytest.warns(UserWarning, match=BEYOND.format(count)) as caught:
+        trace = regard.capture(model, tokenizer, text)
+    assert len(trace.streams["tokens"]) == count > 8
+    assert caught[0].filename == __file__
+
+
+def test_new_tokens_count_for_the_context_too(short):
+    model, tokenizer = short
+    count = len(tokenizer("I love")["input_ids"])
+    regard.capture(model, tokenizer, "I love", generate={"max_new_tokens": 8 - count})
+    with pytest.warns(UserWarning, match=BEYOND.format(count + 9)):
+        regard.capture(model, tokenizer, "I love", generate={"max_new_tokens": 9})
+
+
+def test_a_text_as_long_as_the_context_needs_no_warning(short):
+    model, tokenizer = short
+    model.config.max_position_embeddings = len(tokenizer("I love you")["input_ids"])
+    regard.capture(model, tokenizer, "I love you")

@@ -3,6 +3,7 @@
 from typing import Any
 
 from regard.arguments import check_first_argument
+from regard.configs import exceeds_context
 from regard.errors import InputError
 from regard.loading.loaded_model import LoadedModel
 
@@ -25,11 +26,10 @@ def fit_text(loaded: LoadedModel, text: str, limit: int | None = None) -> tuple[
     count, longest = len(tokenizer(text)["input_ids"]), loaded.context_length
     if limit is not None and limit < count:
         text, count = _cut_text(text, tokenizer, limit)
-    if longest is not None and count > longest:
-        raise InputError(
-            f"{loaded.name} expected at most {longest:,} tokens, its context, got {count:,}; read "
-            f"fewer with limit={longest}, or name a model with a longer context"
-        )
+    remedy = f"read fewer with limit={longest}, or name a model with a longer context"
+    sentence = exceeds_context(loaded.name, count, longest, remedy)
+    if sentence is not None:
+        raise InputError(sentence)
     return text, count
 
 

@@ -1,14 +1,18 @@
 """Run a model on a batch while it is watched: forward, along target texts, or generating."""
 
 import inspect
+import sys
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import FrameType
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from regard.configs import context_length, exceeds_context
 from regard.errors import InputError
 from regard.tracing.assembly.token_labels import TokenLabels
 from regard.tracing.inputs.generation import generate_ids
@@ -72,6 +76,8 @@ class ModelRunner:
             ]
             return [trace for _, trace in sorted(numbered, key=lambda pair: pair[0])]
         encoded, arguments, labels = self.prepare_batch(batch)
+        if batch.kind in ("text", "pair"):
+            self._warn_beyond_context(max(len(tokens or ()) for tokens in encoded.tokens))
         with (
             evaluation_mode(self.model),
             torch.no_grad(),
@@ -101,6 +107,20 @@ class ModelRunner:
                 encoded, self._decoder_tokens(arguments) or [None] * len(encoded.tokens)
             )
         return encoded, arguments, labels
+
+    def _warn_beyond_context(self, count: int) -> None:
+        """Warn if a text, with what is generated after it, is longer than the model's context.
+
+        The model may run all the same: not every kind of position has an end.
+        """
+        new = (self._settings or {}).get("max_new_tokens")
+        if isinstance(new, int) and not self._has_decoder:
+            count += new
+        longest = context_length(getattr(self.model, "config", None), self.reader.tokenizer)
+        remedy = "cut the text, or take a model with a longer context"
+        sentence = exceeds_context(type(self.model).__name__, count, longest, remedy)
+        if sentence is not None:
+            warnings.warn(sentence, UserWarning, stacklevel=_caller_depth())
 
     def _split_by_target_length(self, batch: InputBatch) -> list[tuple[InputBatch, list[int]]]:
         """The batch split by target length, where the decoder takes no mask that hides padding.
@@ -229,6 +249,17 @@ class ModelRunner:
             for stream in streams
         ]
         return TokenLabels(tuple(known), rows)
+
+
+def _caller_depth() -> int:
+    """The stack level, as `warnings.warn` counts it, of whoever called this package."""
+    names = list[str]()
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        names.append(str(frame.f_globals.get("__name__")))
+        frame = frame.f_back
+    ours = [level for level, name in enumerate(names, 1) if name.startswith("regard.")]
+    return ours[-1] + 1
 
 
 def _shift_right(model: nn.Module, labels: Tensor, start: int | None) -> Tensor:
