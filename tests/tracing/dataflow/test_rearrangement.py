@@ -3,13 +3,12 @@
 import pytest
 import torch
 
+from regard.tracing.dataflow.origin_layers import OriginLayer
 from regard.tracing.dataflow.origins import (
     LOST,
     Origin,
     StreamPair,
     StreamSide,
-    begin_tracking,
-    end_tracking,
     origin_of,
     set_origin,
     stream_origin,
@@ -22,9 +21,9 @@ INDEX = torch.tensor([1, 0])
 
 @pytest.fixture(autouse=True)
 def _tracking():
-    begin_tracking()
+    layer = OriginLayer()
     yield
-    end_tracking()
+    layer.close()
 
 
 def origin_after(origin, *args, **kwargs):
