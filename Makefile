@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test check bench docs wheel front front-check native sanitize clean
+.PHONY: demo test check bench docs wheel front front-check native sanitize sanitize-threads clean
 
 demo: $(VENV)/ready
 	@$(BIN)/regard explain "我 爱 中国" --query 爱
@@ -49,8 +49,11 @@ front-check:  # the built front end is what its source builds; without node nobo
 native: $(VENV)/ready
 	$(BIN)/python hatch_build.py
 
-sanitize: $(VENV)/ready-dev
+sanitize: $(VENV)/ready-dev  # the kernels' tests and their short fuzz with ASan and UBSan
 	$(BIN)/python tests/kernels/sanitize.py
+
+sanitize-threads: $(VENV)/ready-dev  # the kernels on several threads at once with TSan
+	$(BIN)/python tests/kernels/sanitize.py --threads
 
 clean:
 	rm -rf $(VENV) build dist .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis
