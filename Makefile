@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test check bench fuzz docs wheel front front-check native sanitize oldest types clean
+.PHONY: demo test check bench fuzz docs wheel front front-check native sanitize sanitize-threads oldest types clean
 
 demo: $(VENV)/ready
 	@$(BIN)/regard explain "我 爱 中国" --query 爱
@@ -52,7 +52,7 @@ front-check:  # the built front end is what its source builds; without node nobo
 native: $(VENV)/ready
 	$(BIN)/python hatch_build.py
 
-sanitize: $(VENV)/ready-dev
+sanitize: $(VENV)/ready-dev  # the kernels' tests and their short fuzz with ASan and UBSan
 	$(BIN)/python tests/kernels/sanitize.py
 
 oldest:  # the lower bounds of pyproject.toml in build/oldest; PYTHON=python3.12 tests another Python
@@ -60,6 +60,9 @@ oldest:  # the lower bounds of pyproject.toml in build/oldest; PYTHON=python3.12
 
 types: $(VENV)/ready-dev  # the types, as each Python sees them
 	for version in 3.11 3.12 3.13; do $(BIN)/mypy --python-version $$version || exit 1; done
+
+sanitize-threads: $(VENV)/ready-dev  # the kernels on several threads at once with TSan
+	$(BIN)/python tests/kernels/sanitize.py --threads
 
 clean:
 	rm -rf $(VENV) build dist .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis

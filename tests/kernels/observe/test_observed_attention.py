@@ -7,7 +7,7 @@ from torch.nn import functional as F
 from regard.kernels.observe import Observation, ObserveOptions, Region, Scoring, observe
 from regard.kernels.observe.call import Call
 from regard.kernels.observe.choice import Implementation
-from regard.masks import causal, explicit, lengths, tensor_bias, window
+from regard.masks import Mask, causal, explicit, lengths, tensor_bias, window
 
 from .laws import EVERYTHING, assert_tells_the_truth
 
@@ -111,15 +111,16 @@ def undefined_rows(seen: Observation) -> list[torch.Tensor]:
     return [*parts, (seen.top.keys == -1).all(-1), *(n.isnan() for n in numbers.values())]
 
 
+@pytest.mark.parametrize("mask", [None, window(40, 3)], ids=str)
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
 def test_a_row_without_a_softmax_is_nan_in_every_number(
-    implementation: Implementation, bad: float
+    implementation: Implementation, bad: float, mask: Mask | None
 ) -> None:
     torch.manual_seed(3)
     query, key = torch.randn(1, 2, 211, 8), torch.randn(1, 2, 307, 8)
     query[0, 1, 97, 3] = bad
     key[0, :, :, 3] = 1.0
-    seen = implementation.observe(Call(query, key, key, Scoring(mask=window(40, 3))), EVERYTHING)
+    seen = implementation.observe(Call(query, key, key, Scoring(mask=mask)), EVERYTHING)
     expected = torch.zeros(1, 2, 211, dtype=torch.bool)
     expected[0, 1, 97] = True
     for rows in undefined_rows(seen):

@@ -135,6 +135,8 @@ def write_statistics(call: Call, strip: Strip, softmax: StripSoftmax, out: Stati
         share = softmax.sink.exp() / softmax.total
         out.on_sink[place] = share[..., 0]
         mean_shifted += (share * softmax.sink.clamp(min=LOWEST))[..., 0]
+    else:
+        out.on_sink[place] = softmax.total[..., 0] * 0  # NaN in a row without a softmax
     log_total = softmax.total[..., 0].log()
     out.entropy[place] = (log_total - mean_shifted).masked_fill_(softmax.total[..., 0] == 0, 0)
     if not columns:
