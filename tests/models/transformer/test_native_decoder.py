@@ -1,6 +1,7 @@
 import pytest
 import torch
 from torch import nn
+from torch._subclasses import FakeTensorMode
 
 import regard
 from models.transformer.cases import WRITERS, inputs, small, written
@@ -161,3 +162,11 @@ def test_nan_is_not_hidden(way):
 def test_training_reads_by_the_layers():
     model = small("vaswani").train()
     assert isinstance(begun(model)[0], TransformerState)
+
+
+def test_tokens_without_memory_are_left_to_the_layers():
+    tokens = torch.zeros(2, 3, dtype=torch.long)
+    assert not native_decoder.is_observed(tokens)
+    assert native_decoder.is_observed(tokens.to("meta"))
+    with FakeTensorMode():
+        assert native_decoder.is_observed(tokens)
