@@ -114,6 +114,13 @@ def test_weights_that_are_damaged_are_not_counted(folder, contents):
     assert describe_model(folder).parameters is None
 
 
+def test_weights_behind_a_link_that_leads_nowhere_are_not_counted(folder):
+    weights = folder / "model.safetensors"
+    weights.unlink()
+    weights.symlink_to(folder / "gone.safetensors")
+    assert describe_model(folder).parameters is None
+
+
 def test_a_folder_is_itself_before_what_is_in_it(folder):
     checkpoints.a_teller(folder / "inner")
     assert find_models(folder) == [folder]

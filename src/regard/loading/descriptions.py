@@ -149,19 +149,25 @@ def _count_parameters(folder: Path) -> int | None:
     files = sorted(folder.glob("*.safetensors"))
     total = 0
     for file in files:
-        with file.open("rb") as opened:
-            length = int.from_bytes(opened.read(8), "little")
-            if length > file.stat().st_size:
-                return None
-            try:
-                header = parse_json(opened.read(length), str(file))
-                check_value(str(file), "its header", header, dict[str, dict[str, Any]])
-                shapes = [entry["shape"] for name, entry in header.items() if name != _METADATA]
-                check_value(str(file), "the shapes", shapes, list[list[int]])
-            except (InputError, KeyError):
-                return None
+        try:
+            shapes = _read_shapes(file)
+        except (InputError, KeyError, OSError):  # a damaged file, or a link that leads nowhere
+            return None
         total += sum(map(math.prod, shapes))
     return total if files else None
+
+
+def _read_shapes(file: Path) -> list[list[int]]:
+    """The shapes of the tensors in a safetensors file, by its header."""
+    with file.open("rb") as opened:
+        length = int.from_bytes(opened.read(8), "little")
+        if length > file.stat().st_size:
+            raise InputError(f"{file} is shorter than its header says")
+        header = parse_json(opened.read(length), str(file))
+    check_value(str(file), "its header", header, dict[str, dict[str, Any]])
+    shapes = [entry["shape"] for name, entry in header.items() if name != _METADATA]
+    check_value(str(file), "the shapes", shapes, list[list[int]])
+    return shapes
 
 
 def _refusal_reason(folder: Path, config: Mapping[str, Any]) -> str | None:

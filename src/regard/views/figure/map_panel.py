@@ -117,7 +117,7 @@ def draw_percents(canvas: Canvas, panel: MapPanel, weights: NDArray[Any], box: B
     for row, column in np.argwhere(np.abs(weights) >= 0.005):
         place = x + (column + 0.5) * wide, y + (row + 0.5) * high + MIDDLE * SMALL
         ink = "white" if colours.is_dim(panel.colours[row, column]) else INK
-        number = f"{100 * weights[row, column]:.0f}".replace("-", "−")
+        number = f"{100 * float(weights[row, column]):.0f}".replace("-", "−")
         canvas.text(*place, number, SMALL, color=ink, ha="center")
 
 
