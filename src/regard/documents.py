@@ -1,4 +1,4 @@
-"""Read JSON and TOML that somebody else wrote, and check values against type hints.
+"""Read JSON and TOML from untrusted files, and check values against type hints.
 
 A file may be damaged or made to do harm, so every reader of the package parses through here:
 

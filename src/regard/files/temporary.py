@@ -40,7 +40,7 @@ def remove_folder(folder: Path) -> None:
     temporary = temporary_path(folder.parent)
     try:
         folder.rename(temporary)
-    except OSError:  # somebody else has removed it, or Windows keeps an open file
+    except OSError:  # another process has removed it, or Windows keeps an open file
         temporary = folder
     shutil.rmtree(temporary, ignore_errors=True)
 

@@ -1,7 +1,7 @@
 """What the tree of a trace file must hold, checked before and after a trace is built from it.
 
-The checksums of a file say that it is as it was written, not that a trace was written: somebody may
-have changed a number and computed the checksums anew. `check_tree` compares every plain value and
+Checksums show that a file was not damaged. They do not show that it holds a valid trace, because a
+changed file can get new checksums. `check_tree` compares every plain value and
 every tensor's axes with its type; `check_map` compares sizes that only fit or do not fit together.
 """
 

@@ -125,9 +125,9 @@ def test_a_state_nested_too_deeply_is_refused(tmp_path):
 
 def test_a_state_that_another_survey_works_on_is_refused(tmp_path):
     with (
-        StateFile(tmp_path / "s").locked(Processes()),
+        StateFile(tmp_path / "s").hold_lock(Processes()),
         pytest.raises(FileError, match=r"process \d+ on .* is surveying with the state .*s; wait"),
-        StateFile(tmp_path / "s").locked(Processes()),
+        StateFile(tmp_path / "s").hold_lock(Processes()),
     ):
         pass
     assert list(tmp_path.iterdir()) == []
@@ -137,11 +137,11 @@ def test_the_other_processes_of_a_refused_survey_end_too(tmp_path, monkeypatch):
     monkeypatch.setattr(Processes, "any", lambda processes, *flags: [True])
     with (
         pytest.raises(RegardError, match="the first process has ended"),
-        StateFile(tmp_path / "s").locked(Processes(1, 2)),
+        StateFile(tmp_path / "s").hold_lock(Processes(1, 2)),
     ):
         pass
 
 
 def test_without_a_file_there_is_nothing_to_lock():
-    with StateFile(None).locked(Processes()), StateFile(None).locked(Processes()):
+    with StateFile(None).hold_lock(Processes()), StateFile(None).hold_lock(Processes()):
         pass

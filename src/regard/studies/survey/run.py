@@ -67,7 +67,7 @@ def survey(
         "portion": PORTION,
     }
     state_file = StateFile(None if state is None else Path(state), settings)
-    with state_file.locked(Processes.here()):
+    with state_file.hold_lock(Processes.here()):
         return SurveyRun(passes, state_file, on_progress).over(texts)
 
 

@@ -107,7 +107,7 @@ class StateFile:
             temporary.write_text(json.dumps(record, ensure_ascii=False), encoding="utf-8")
 
     @contextmanager
-    def locked(self, processes: Processes) -> Iterator[None]:
+    def hold_lock(self, processes: Processes) -> Iterator[None]:
         """Refuse to work on a state that another survey is working on; all processes raise then."""
         error: FileError | None = None
         with ExitStack() as stack:

@@ -1,8 +1,8 @@
 """The header of a saved scene as types, and a check that its parts fit together.
 
-page/FORMAT.md describes the header. A file may be damaged or made by somebody else, so that every
-index, length and position in it is checked when it is loaded; the blobs are checked when they are
-decoded.
+page/FORMAT.md describes the header. A file may be damaged or come from an untrusted source, so
+every index, length and position in it is checked when it is loaded; the blobs are checked when they
+are decoded.
 """
 
 from collections.abc import Sequence

@@ -83,12 +83,12 @@ class CheckpointConfig:
         """The size under a key that config.json must have: a whole number of 0 and more."""
         if self.config.get(key) is None:
             raise FileError(f"{self.folder / 'config.json'} lacks {key!r}")
-        size: int = self.checked(key, int)
+        size: int = self.typed_value(key, int)
         if size < 0:
             raise FileError(f"{self.folder / 'config.json'} has a negative {key}, {size}")
         return size
 
-    def checked(self, key: str, hint: Any, default: Any = None) -> Any:
+    def typed_value(self, key: str, hint: Any, default: Any = None) -> Any:
         """The value of a key, or a default; a FileError if it has not the type of the hint."""
         value = self.get(key, default)
         try:
@@ -104,7 +104,7 @@ class CheckpointConfig:
 
     def activation(self, key: str, default: str) -> str:
         """The activation as a TransformerConfig names it; an UnknownNameError for others."""
-        name = self.checked(key, str, default)
+        name = self.typed_value(key, str, default)
         if name not in _ACTIVATIONS:
             raise UnknownNameError(f"activation ({key} of config.json)", name, _ACTIVATIONS)
         return _ACTIVATIONS[name]

@@ -53,7 +53,9 @@ def _settings(config: CheckpointConfig) -> dict[str, Any]:
 def _rotary_base(config: CheckpointConfig) -> float:
     """The base of the rotary angles; a FileError if positions are scaled (rope_scaling)."""
     # transformers 5 renamed rope_scaling to rope_parameters and moved rope_theta into it.
-    rope = config.checked("rope_scaling", dict, {}) | config.checked("rope_parameters", dict, {})
+    rope = config.typed_value("rope_scaling", dict, {}) | config.typed_value(
+        "rope_parameters", dict, {}
+    )
     kind = rope.get("rope_type", rope.get("type", "default"))
     if kind != "default":
         raise FileError(

@@ -51,7 +51,7 @@ def _settings(config: CheckpointConfig) -> dict[str, Any]:
 
 def _square_side(config: CheckpointConfig, key: str, default: int) -> int:
     """The side of a square in pixels, which config.json gives as n or as [n, n]."""
-    value: int | list[int] = config.checked(key, int | list[int], default)
+    value: int | list[int] = config.typed_value(key, int | list[int], default)
     if isinstance(value, list):
         config.refuse(key, value[:1] * 2)
         return value[0]
