@@ -28,7 +28,7 @@ from bench.architectures.tensors import difference
 from regard.errors import InputError
 from regard.types import Trace
 
-__all__ = ["VERDICTS", "Comparison", "compare", "is_covered"]
+__all__ = ["VERDICTS", "Comparison", "compare", "describe_error", "is_covered"]
 
 Run = Callable[[], Any]
 
@@ -118,11 +118,11 @@ def _watch(model: nn.Module, run: Run, plain: Any, comparison: Comparison) -> li
         comparison.traces = len(traces)
     except InputError as error:
         if "no attention was seen" not in str(error):
-            comparison.errors.append(_describe(error))
+            comparison.errors.append(describe_error(error))
             return None
         traces = []
     except Exception as error:
-        comparison.errors.append(_describe(error))
+        comparison.errors.append(describe_error(error))
         return None
     comparison.watched = difference(plain, output)
     return traces
@@ -136,7 +136,7 @@ def _watch_beside(model: nn.Module, run: Run, plain: Any, comparison: Comparison
             output = run()
         comparison.beside = difference(plain, output)
     except Exception as error:
-        comparison.errors.append(f"beside: {_describe(error)}")
+        comparison.errors.append(f"beside: {describe_error(error)}")
 
 
 class suppress_no_attention(suppress):  # noqa: N801
@@ -189,7 +189,7 @@ def _sites(trace: Trace) -> list[str]:
     return [site.partition("#")[0] for site in sites]
 
 
-def _describe(error: Exception) -> str:
+def describe_error(error: Exception) -> str:
     """An error in one line, with the innermost place in regard that raised it."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if "/regard/" in frame.filename] or list(frames)
