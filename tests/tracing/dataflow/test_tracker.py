@@ -164,3 +164,31 @@ def test_keys_that_were_pooled_are_a_stream_of_their_own():
         model(ids(8))
     assert seen[0].maps[0].shape == (1, 8, 4)
     assert seen[0].maps[0].kind == "cross"
+
+
+class LearnedValues(nn.Module):
+    """A decoder whose queries and keys carry positions of the tokens, and whose values are learned.
+
+    `unknown` takes the values from numpy, so that nothing is known of them.
+    """
+
+    def __init__(self, *, unknown: bool) -> None:
+        super().__init__()
+        self.embed, self.learned = nn.Embedding(53, 32), nn.Embedding(5, 32)
+        self.attend, self.unknown = nn.MultiheadAttention(32, 4, batch_first=True), unknown
+
+    def forward(self, read):
+        x, learned = self.embed(read), self.learned.weight[None].repeat(len(read), 1, 1)
+        if self.unknown:
+            return self.attend(learned, x, torch.from_numpy(x.detach().numpy().copy()))
+        return self.attend(learned + x[:, :5], learned + x[:, :5], learned)
+
+
+@pytest.mark.parametrize("unknown", [False, True])
+def test_values_that_are_learned_or_unknown_are_summed_by_a_map(unknown):
+    model = LearnedValues(unknown=unknown).eval()
+    with regard.watch(model) as seen:
+        _, averaged = model(torch.randint(0, 53, (2, 7)))
+    (attention_map,) = seen[1].maps
+    assert attention_map.shape == ((4, 5, 7) if unknown else (4, 5, 5))
+    torch.testing.assert_close(attention_map.weights().mean(0), averaged[1])

@@ -27,7 +27,7 @@ Who calls what, in the order of one torch function call:
 - It runs the function, then `tracker.OriginTracker.follow` applies the rule to the result.
 - Rules are in `propagation.py` (numbers stay in place) and `rearrangement.py` (tokens move between
   axes, with the arithmetic of axes in `axis_moves.py`); `products.py` reads which axes a product
-  sums over; `softmax.py` follows scores to weights.
+  sums over; `softmax.py` follows scores to weights; `sampling.py` maps deformable attention.
 - `origins.py` holds the values (`Origin`, `StreamPair`, `ManualWeights`), written on tensors.
 - `gaps.py` collects what cannot be mapped; `output_projection.py` finds the matrix that a context
   goes into; `checkpoint_recompute.py` tells the second run of gradient checkpointing apart.

@@ -123,10 +123,14 @@ class LogWeights:
 
 @dataclass(frozen=True, eq=False)
 class WeightedValues:
-    """Weights times values, elementwise, before they are summed over keys."""
+    """Weights times values, elementwise, before they are summed over keys.
+
+    `factor` is the tensor of weights as it was multiplied.
+    """
 
     weights: ManualWeights
     values: "Origin"
+    factor: Tensor
 
 
 SoftmaxStage = ManualWeights | Exponentials | SoftmaxDenominator | LogWeights | WeightedValues

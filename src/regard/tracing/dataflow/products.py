@@ -163,10 +163,12 @@ def weights_meet_values(pair: StreamPair, values: Origin, summed: tuple[int, int
         return False
     if values.pair is not None and values.pair.is_product:
         return False
-    if values.layout == "constant":
-        return pair.is_product and pair.left.stream is None and keys.stream is None
-    if pair.is_product:
+    # queries, learned or of a stream, met keys: whatever is summed by these weights are values,
+    # learned ones too, as in a decoder whose queries and keys carry positions of a picture
+    if pair.is_product or (pair.left.layout == "constant" and pair.left.axis):
         return True
+    if values.layout == "constant":
+        return False
     if values.axis and values.axis != summed[1]:
         return False
     # weights over features were made by no keys: the values must say that they are tokens

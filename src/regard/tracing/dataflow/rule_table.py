@@ -56,6 +56,7 @@ _RULES: dict[str, str] = {
     "conv": "conv1d conv2d conv3d convolution",
     "pool": """max_pool1d max_pool2d avg_pool1d avg_pool2d adaptive_avg_pool1d adaptive_avg_pool2d
         adaptive_max_pool2d adaptive_max_pool1d interpolate upsample""",
+    "sample": "grid_sample grid_sampler grid_sampler_2d",
     "recur": "gru lstm rnn_tanh rnn_relu gru_cell lstm_cell rnn_tanh_cell rnn_relu_cell",
     "join": "cat concat concatenate",
     "stack": "stack hstack vstack",

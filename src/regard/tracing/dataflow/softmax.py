@@ -129,7 +129,7 @@ def elementwise_origin(
         if isinstance(own.stage, ManualWeights):
             broadcast = name in TIMES and result.shape != operand.shape
             if broadcast and other.stream is not None and other.stage is None:
-                weighted = WeightedValues(own.stage, other)
+                weighted = WeightedValues(own.stage, other, detach_untraced(operand))
                 return Origin(own.stream, own.axis, own.layout, own.pair, weighted)
             return changed_weights(own, result)
         if isinstance(own.stage, Exponentials) and isinstance(other.stage, SoftmaxDenominator):

@@ -17,6 +17,7 @@ from regard.tracing.dataflow.origins import (
     Origin,
     StreamNames,
     StreamPair,
+    StreamSide,
     WeightedValues,
     forget_freed_tensors,
     origin_of,
@@ -43,7 +44,18 @@ from regard.tracing.dataflow.propagation import (
 )
 from regard.tracing.dataflow.rearrangement import REARRANGEMENT, recur
 from regard.tracing.dataflow.rule_table import Rule
-from regard.tracing.readable import UNREADABLE
+from regard.tracing.dataflow.sampling import (
+    MAX_NUMBERS,
+    TOO_LARGE,
+    UNCLEAR,
+    Sampling,
+    count_numbers,
+    fits,
+    gives_context,
+    map_of_cells,
+    read_sampling,
+)
+from regard.tracing.readable import UNREADABLE, are_readable
 from regard.tracing.sites import ModelInputs, Sites
 from regard.types import Gap
 
@@ -64,6 +76,7 @@ class OriginTracker:
         self._gaps = Gaps()
         self.grids: dict[str, tuple[int, int]] = {}
         self._last_reported: ManualWeights | None = None
+        self._samplings = list[Sampling]()  # of the running module, not yet weighted
         # sites whose queries were first seen as a state of the keys' own stream
         self._unnamed_queries = set[str]()
         self._rules = (
@@ -75,6 +88,7 @@ class OriginTracker:
                 "pool": self._pool,
                 "linear": self._linear,
                 "recur": self._recur,
+                "sample": self._sample,
                 "product": self._product,
                 "reduce": self._reduce,
                 "opaque": self._opaque,
@@ -185,9 +199,53 @@ class OriginTracker:
         if name == "sum" and isinstance(stage, WeightedValues) and isinstance(source, Tensor):
             axes, _ = reduced_axes(source, args, kwargs)
             weights = Origin(origin.stream, origin.axis, origin.layout, origin.pair, stage.weights)
-            if len(axes) == 1:
+            if len(axes) == 1 and not self._meet_samples(stage, source, result):
                 self._meet_values(weights, stage.values, (axes[0], axes[0]))
         reduce(name, args, kwargs, result)
+
+    def _sample(self, name: str, args: Args, kwargs: Kwargs, result: Any) -> None:
+        """Values read at points of a picture: remembered until weights of the points meet them."""
+        other(name, args, kwargs, result)
+        site = self.sites.here
+        if self._samplings and self._samplings[-1].site != site:
+            self._samplings.clear()
+        if name == "grid_sample" and not is_backward():
+            sampling = read_sampling(
+                site, origin_of(args[0] if args else None).stream, args, kwargs
+            )
+            self._samplings += [] if sampling is None else [sampling]
+
+    def _meet_samples(self, stage: WeightedValues, weighted: Tensor, context: Any) -> bool:
+        """Report deformable attention if weighted samples are summed; True if they are samples."""
+        samplings, site = self._samplings, self.sites.here
+        if not samplings or samplings[-1].site != site:
+            return False
+        if not fits(samplings, stage.factor, weighted):
+            return False
+        if not are_readable((stage.factor, context)):
+            self.note_unreadable()
+        elif count_numbers(samplings) > MAX_NUMBERS:
+            self._gaps.add(site, TOO_LARGE)
+        else:
+            cells = map_of_cells(samplings, stage.factor)
+            if gives_context(samplings, cells, context):
+                self._report(self._cells_as_weights(cells, stage.weights.pair.left.stream), None)
+            else:
+                self._gaps.add(site, UNCLEAR)
+        self._samplings = []
+        return True
+
+    def _cells_as_weights(self, cells: Tensor, queries: str | None) -> ManualWeights:
+        """A map of cells as weights; the cells of several levels are a stream of their own."""
+        keys = self._samplings[0].stream
+        if keys is not None and len(self._samplings) > 1:
+            keys = f"{keys} levels"  # no single grid of rows and columns holds them
+        _, count, columns = cells.shape
+        left = StreamSide(keys if count == columns else queries, -2)
+        batch = self.sites.batch
+        rows = batch if batch and len(cells) % batch == 0 else len(cells)
+        weights = cells.unflatten(0, (rows, -1))
+        return ManualWeights(weights, weights, StreamPair(left, StreamSide(keys, -1), True))
 
     def _meet_values(
         self,
