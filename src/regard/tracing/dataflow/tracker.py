@@ -43,7 +43,6 @@ from regard.tracing.dataflow.propagation import (
 )
 from regard.tracing.dataflow.rearrangement import REARRANGEMENT, recur
 from regard.tracing.dataflow.rule_table import Rule
-from regard.tracing.readable import UNREADABLE
 from regard.tracing.sites import ModelInputs, Sites
 from regard.types import Gap
 
@@ -261,9 +260,9 @@ class OriginTracker:
             set_origin(side, stream_origin(stream, -2))
         return replace(tapped, query=sides[0], key=sides[1])
 
-    def note_unreadable(self) -> None:
-        """A function that attends has run on tensors whose numbers cannot be read: a gap."""
-        self._gaps.add(self.sites.here, UNREADABLE)
+    def note_gap(self, reason: str) -> None:
+        """A function that attends runs now and cannot be mapped: a gap."""
+        self._gaps.add(self.sites.here, reason)
 
     def follow_tapped(self, tapped: Tapped, result: Any) -> None:
         """Write origins on the result of a tapped function: vectors of the queries' stream."""
