@@ -31,13 +31,13 @@ from torch.overrides import (
 )
 
 from regard.errors import InputError
-from regard.kernels.observe.taps import Tapped, tap_of
+from regard.kernels.observe.taps import Tapped, Unmapped, tap_of
 from regard.tracing.dataflow.checkpoint_recompute import is_backward
 from regard.tracing.dataflow.origins import tensors_in
 from regard.tracing.dataflow.rule_table import Rule, rule_of
 from regard.tracing.fast_paths import keep_encoder_padding_empty, run_compiled_eagerly
 from regard.tracing.huggingface.registries import watch_registries
-from regard.tracing.readable import are_readable, is_tracing
+from regard.tracing.readable import UNREADABLE, are_readable, is_tracing
 from regard.tracing.recording.editor import merge_changes
 from regard.tracing.recording.manual_product import run_described
 from regard.tracing.recording.options import WatchOptions
@@ -91,10 +91,10 @@ class WatcherGroup(TorchFunctionMode):
                 return result
         if describer is not None and not is_backward():
             if not are_readable(tensors_in(operands)):
-                for watcher in self.watchers:
-                    watcher.note_unreadable()
-                return self._run_untapped(("other", rule[1]), function, args, kwargs)
+                return self._run_unmapped(UNREADABLE, function, args, kwargs)
             tapped = describer(*args, **kwargs)
+            if isinstance(tapped, Unmapped):
+                return self._run_unmapped(tapped.reason, function, args, kwargs)
             if tapped is not None:
                 return self._run_tapped(tapped, operands, lambda: function(*args, **kwargs))
         if function is F.multi_head_attention_forward:
@@ -108,6 +108,15 @@ class WatcherGroup(TorchFunctionMode):
             for watcher in passing:
                 watcher.resume()
         return any(watcher.is_passing for watcher in self.watchers)
+
+    def _run_unmapped(
+        self, reason: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Any
+    ) -> Any:
+        """Run a function that attends as if nobody watched, and note a gap for every watcher."""
+        result = self._run_untapped(("other", rule_of(function)[1]), function, args, kwargs)
+        for watcher in self.watchers:
+            watcher.note_unmapped(reason)
+        return result
 
     def _run_untapped(
         self, rule: Rule, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Any

@@ -29,6 +29,20 @@ Parent = tuple[int, str]  # the id of the module above, and the name of the modu
 ModelInputs = dict[str, Tensor]  # the tensors that a model is called with, by argument name
 
 
+class _RunningModel(threading.local):
+    """How many examples the watched model that began last in this thread reads; 0 if not known."""
+
+    examples = 0
+
+
+_running_model = _RunningModel()
+
+
+def examples_of_running_model() -> int:
+    """How many examples the watched model that began last in this thread reads; 0 if not known."""
+    return _running_model.examples
+
+
 class Sites:
     """The modules of a model by their paths, and which of them runs in this thread.
 
@@ -70,6 +84,7 @@ class Sites:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        _running_model.examples = 0
         for handle in self._handles:
             handle.remove()
         for close in self.on_close:
@@ -139,7 +154,7 @@ class Sites:
             for note in self.on_symbolic:
                 note()
             return
-        self.batch = self._count_examples(module, inputs.values())
+        self.batch = _running_model.examples = self._count_examples(module, inputs.values())
         for begin in self.on_begin:
             begin(inputs)
 

@@ -103,4 +103,8 @@ def watch(
     if watcher.attended:
         options.sites.check(watcher.attended)
         options.editor.check_sites(watcher.attended)
-    watched.set_traces(assemble(watcher.runs.runs, options.keep.weights, info))
+    runs = watcher.runs.runs
+    if watcher.attended and not runs and not info.gaps:  # of no examples, or no tokens
+        watched.set_traces([Trace({}, ())] * watcher.sites.batch)
+    else:
+        watched.set_traces(assemble(runs, options.keep.weights, info))

@@ -11,19 +11,19 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from regard.kernels.observe.taps import Tapped, tap_of
+from regard.kernels.observe.taps import Tapped, Unmapped, tap_of
 from regard.tracing.assembly.decoding_runs import DecodingRuns
 from regard.tracing.dataflow.checkpoint_recompute import (
     detach_call,
     is_backward,
-    is_checkpointed,
+    must_stay_beside,
 )
 from regard.tracing.dataflow.origins import ManualWeights, origin_of, tensors_in
 from regard.tracing.dataflow.rule_table import rule_of
 from regard.tracing.dataflow.tracker import OriginTracker, ValuesOnAxis
 from regard.tracing.mask_reading.caller_masks import CallerMasks
 from regard.tracing.mask_reading.lazy import LazyMask
-from regard.tracing.readable import are_readable, is_tracing
+from regard.tracing.readable import UNREADABLE, are_readable, is_tracing
 from regard.tracing.recording.editor import HeadChange
 from regard.tracing.recording.manual_product import ManualProducts
 from regard.tracing.recording.manual_softmax import add_values_as_keys, describe_manual_call
@@ -90,8 +90,10 @@ class Watcher(TorchFunctionMode):
                 return result
         if describer is not None and not is_backward():
             if not are_readable(tensors_in((*args, *kwargs.values()))):
-                return self._run_unread(rule[1], function, args, kwargs)
+                return self._run_unmapped(UNREADABLE, function, args, kwargs)
             tapped = describer(*args, **kwargs)
+            if isinstance(tapped, Unmapped):
+                return self._run_unmapped(tapped.reason, function, args, kwargs)
             if tapped is not None:
                 tapped = self.tracker.name_streams(tapped, (*args, *kwargs.values()))
                 planned = self.plan_tapped(tapped)
@@ -105,23 +107,23 @@ class Watcher(TorchFunctionMode):
         self.tracker.follow(rule, args, kwargs, result)
         return result
 
-    def _run_unread(self, name: str, function: Any, args: tuple[Any, ...], kwargs: Any) -> Any:
-        """Run a function that attends on tensors whose numbers cannot be read."""
-        self.note_unreadable()
+    def _run_unmapped(self, reason: str, function: Any, args: tuple[Any, ...], kwargs: Any) -> Any:
+        """Run a function that attends as if nobody watched, and note the gap."""
         result = function(*args, **kwargs)
-        self.tracker.follow(("other", name), args, kwargs, result)
+        self.note_unmapped(reason)
+        self.tracker.follow(("other", rule_of(function)[1]), args, kwargs, result)
         return result
 
-    def note_unreadable(self) -> None:
-        """Note a gap where a function attends now on tensors whose numbers cannot be read."""
+    def note_unmapped(self, reason: str) -> None:
+        """Note a gap where a function attends now that cannot be mapped."""
         site = self.sites.here
         self.attended[site] = None
         self.options.editor.refuse_unreadable(site)
-        self.tracker.note_unreadable()
+        self.tracker.note_gap(reason)
 
     def _pass_symbolic_run(self) -> None:
         """Let the run of a model with symbolic sizes pass unseen, and note it as a gap."""
-        self.note_unreadable()
+        self.note_unmapped(UNREADABLE)
         self.is_passing = True
         self.__torch_function__ = types.MethodType(_run_symbolic, self)  # type: ignore[method-assign]
 
@@ -141,14 +143,14 @@ class Watcher(TorchFunctionMode):
     def plan_tapped(self, tapped: Tapped) -> PlannedCall:
         """Describe a call of a tapped function, and ask the caller for edits of it."""
         options = self.options
-        if is_checkpointed() and not options.editor:
-            # torch compares the tensors that this run saves with those of an unwatched one
+        if must_stay_beside() and not options.editor:
             options, tapped = replace(options, beside=True), detach_call(tapped)
         site = self.sites.here
         self.attended[site] = None
         streams = (origin_of(tapped.query).stream, origin_of(tapped.key).stream)
         is_chosen = options.sites.includes(site)
-        if not is_chosen and not options.editor:
+        is_empty = 0 in tapped.query.shape[:2]  # no example, or no head: there is nothing to see
+        if is_empty or not (is_chosen or options.editor):
             return PlannedCall(tapped, options, is_chosen, None, [])
         windows = self._windows or self.sites.windows(len(tapped.query))
         record = self._note_padding(describe_call(site, tapped, streams, windows))
@@ -188,7 +190,10 @@ class Watcher(TorchFunctionMode):
     def _record_manual(self, manual: ManualWeights, values: ValuesOnAxis | None) -> None:
         """Record a hand-written call that the data flow has recognised."""
         if not are_readable((manual.weights,)):
-            self.note_unreadable()
+            self.note_unmapped(UNREADABLE)
+            return
+        if not manual.weights.numel():
+            self.attended[self.sites.here] = None
             return
         record = describe_manual_call(self.sites, manual)
         if values is not None:

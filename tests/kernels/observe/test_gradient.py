@@ -47,6 +47,28 @@ def test_slopes_are_those_of_finite_differences(mask: str, softcap: float | None
     )
 
 
+@pytest.mark.parametrize("mask", ["none", "causal", "rows that see nothing"])
+def test_second_derivatives_are_those_of_finite_differences(mask: str) -> None:
+    query, key, value, sink, added, _ = tensors()
+
+    def attention(*sources: Tensor) -> Tensor:
+        query, key, value, sink, added = sources
+        bias = tensor_bias(added)
+        return observe(query, key, value, mask=MASKS[mask], bias=bias, sink=sink).context
+
+    sources = (query, key, value, sink, added)
+    assert torch.autograd.gradgradcheck(attention, sources, fast_mode=True)
+
+
+def test_second_derivatives_of_one_tensor_on_all_sides_are_counted_once() -> None:
+    side = tensors()[1]
+
+    def attention(side: Tensor) -> Tensor:
+        return observe(side, side.mul(2), side).context
+
+    assert torch.autograd.gradgradcheck(attention, (side,), fast_mode=True)
+
+
 @given(seed=st.integers(0, 10**9))
 @settings(
     max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]

@@ -1,7 +1,9 @@
 """The gradient of a context with respect to query, key, value, bias and sink, strip by strip.
 
 The weights are not kept from the forward pass: the backward pass recomputes those of one strip at
-a time from the logsumexp (Dao et al. 2022, section 3.1).
+a time from the logsumexp (Dao et al. 2022, section 3.1). If the gradient itself is to be
+differentiated, as for a Hessian or a gradient penalty, it is computed from all weights at once, by
+operations that autograd follows.
 """
 
 from collections.abc import Callable, Iterator
@@ -11,11 +13,11 @@ from typing import Any
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from regard.errors import InputError
 from regard.kernels.memory import is_wrapped
 from regard.kernels.observe.call import Call
+from regard.kernels.observe.full_weights import weigh
 from regard.kernels.observe.observation import Observation
 from regard.kernels.observe.strips import (
     NEVER,
@@ -79,11 +81,35 @@ class _Attention(torch.autograd.Function):
         return observation.context
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         """The gradients of `sources`; the three arguments before them have none."""
-        context, lse, *_ = ctx.saved_tensors
+        context, lse, *sources = ctx.saved_tensors
+        if torch.is_grad_enabled():  # the caller differentiates the gradient too
+            return None, None, None, *_differentiable_gradients(ctx.call, sources, grad)
         return None, None, None, *_Backward(ctx.call, context, lse, grad).run()
+
+
+def _differentiable_gradients(
+    call: Call, sources: list[Tensor | None], grad: Tensor
+) -> Iterator[Tensor | None]:
+    """The gradients of `sources` as functions of them, through which second derivatives flow.
+
+    Sources may be one tensor, or be computed from one another. An alias of each keeps their
+    gradients apart; biases, which are not in `weigh`'s arguments, stay themselves.
+    """
+    first = [None if source is None else source.view_as(source) for source in sources[:4]]
+    query, key, value, sink = first
+    assert query is not None
+    assert key is not None
+    assert value is not None
+    weights = weigh(query, key, replace(call.scoring, sink=sink))
+    values = value.repeat_interleave(call.group, dim=1).to(weights)
+    context = (weights @ values).to(grad)
+    aliases = [*first, *sources[4:]]
+    followed = [alias for alias in aliases if alias is not None and alias.requires_grad]
+    slopes = torch.autograd.grad(context, followed, grad, create_graph=True, allow_unused=True)
+    by_alias = {id(alias): slope for alias, slope in zip(followed, slopes, strict=True)}
+    return (by_alias.get(id(alias)) for alias in aliases)
 
 
 class _Backward:

@@ -37,7 +37,17 @@ class Tapped:
     levelled_rows: Bool[Tensor, "batch query"] | None = None
 
 
-Describer = Callable[..., Tapped | None]
+@dataclass(frozen=True)
+class Unmapped:
+    """A call that attends and cannot be mapped: it runs unobserved and becomes a gap.
+
+    `reason` completes the sentence "this site could not be mapped: ...".
+    """
+
+    reason: str
+
+
+Describer = Callable[..., Tapped | Unmapped | None]
 
 _taps: dict[Callable[..., Any], Describer] = {}
 
@@ -45,9 +55,10 @@ _taps: dict[Callable[..., Any], Describer] = {}
 def register_tap(function: Callable[..., Any], describer: Describer) -> None:
     """Let watchers capture the calls of an attention function.
 
-    The describer takes the arguments of the function and returns a Tapped, or None for a call that
-    should not be captured. The function must reach watchers: one of torch's, or one that dispatches
-    through `torch.overrides.handle_torch_function`.
+    The describer takes the arguments of the function and returns a Tapped, None for a call that
+    should not be captured, or an Unmapped with the reason why a call cannot be captured. The
+    function must reach watchers: one of torch's, or one that dispatches through
+    `torch.overrides.handle_torch_function`.
     """
     if not callable(function) or not callable(describer):
         raise InputError(

@@ -55,7 +55,7 @@ from regard.tracing.dataflow.sampling import (
     map_of_cells,
     read_sampling,
 )
-from regard.tracing.readable import UNREADABLE, are_readable
+from regard.tracing.readable import are_readable
 from regard.tracing.sites import ModelInputs, Sites
 from regard.types import Gap
 
@@ -319,9 +319,9 @@ class OriginTracker:
             set_origin(side, stream_origin(stream, -2))
         return replace(tapped, query=sides[0], key=sides[1])
 
-    def note_unreadable(self) -> None:
-        """A function that attends has run on tensors whose numbers cannot be read: a gap."""
-        self._gaps.add(self.sites.here, UNREADABLE)
+    def note_gap(self, reason: str) -> None:
+        """A function that attends runs now and cannot be mapped: a gap."""
+        self._gaps.add(self.sites.here, reason)
 
     def follow_tapped(self, tapped: Tapped, result: Any) -> None:
         """Write origins on the result of a tapped function: vectors of the queries' stream."""

@@ -18,7 +18,7 @@ from regard.kernels.observe.taps import Tapped, register_tap
 from regard.masks import Area, tensor_bias
 from regard.tracing.mask_reading.lazy import LazyMask, LazyTensor, TensorRecipe
 from regard.tracing.readable import are_readable
-from regard.tracing.recording.sdpa import describe_sdpa
+from regard.tracing.recording.sdpa import describe_sdpa_arguments
 
 TOLERANCE = 1e-4  # how far apart weights may be that were rounded differently
 AttentionFunction = Callable[..., Any]
@@ -113,7 +113,7 @@ def _describe(call: EagerCall) -> Tapped | None:
         return None
     if mask is not None and mask.shape[-1] > key.shape[2]:
         mask = mask[..., : key.shape[2]]
-    tapped = describe_sdpa(query, key, call.value, mask, scale=options.get("scaling"))
+    tapped = describe_sdpa_arguments(query, key, call.value, mask, scale=options.get("scaling"))
     scoring, bias, sink = tapped.scoring, options.get("position_bias"), options.get("s_aux")
     if scoring is None:
         return _take_own_weights(call, tapped)

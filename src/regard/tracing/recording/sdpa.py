@@ -6,8 +6,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from regard.errors import RegardError
 from regard.kernels.observe import Scoring
-from regard.kernels.observe.taps import Tapped, register_tap
+from regard.kernels.observe.taps import Tapped, Unmapped, register_tap
 from regard.masks import causal
 from regard.tracing.dataflow.origins import origin_of, set_origin
 from regard.tracing.mask_reading.dense import (
@@ -16,9 +17,22 @@ from regard.tracing.mask_reading.dense import (
     read_mask,
 )
 from regard.tracing.mask_reading.lazy import first_query_position, levelled_rows
+from regard.tracing.recording.sdpa_axes import to_four_axes
 
 
-def describe_sdpa(
+def describe_sdpa(*args: Any, **kwargs: Any) -> Tapped | Unmapped:
+    """One call of F.scaled_dot_product_attention, described from its arguments.
+
+    A call that cannot be described runs unobserved: where torch refuses it too, the caller gets
+    torch's own error.
+    """
+    try:
+        return describe_sdpa_arguments(*args, **kwargs)
+    except (RegardError, RuntimeError, IndexError, TypeError) as error:
+        return Unmapped(f"its arguments cannot be read ({error}); report this as a bug")
+
+
+def describe_sdpa_arguments(
     query: Tensor,
     key: Tensor,
     value: Tensor,
@@ -26,13 +40,11 @@ def describe_sdpa(
     dropout_p: float = 0.0,
     is_causal: bool = False,
     scale: float | None = None,
-    **_: Any,
+    **options: Any,
 ) -> Tapped:
-    """One call of F.scaled_dot_product_attention, described from its arguments."""
-    lead = query.shape[:-2]
-    query, key, value = (_with_four_axes(side, lead) for side in (query, key, value))
-    if attn_mask is not None and attn_mask.dim() == 3 and len(lead) == 1:
-        attn_mask = attn_mask[:, None]  # without heads, its first axis is the batch
+    """`describe_sdpa` without its net: arguments that cannot be read raise an error."""
+    axes = to_four_axes(query, key, value, attn_mask, bool(options.get("enable_gqa")))
+    query, key, value, attn_mask, _lead = axes
     cached = _reads_cache(query, key) and not is_causal
     if cached and attn_mask is not None and attn_mask.shape[-1] == key.shape[2]:
         attn_mask = drop_unwritten_keys(attn_mask, query.shape[2])
@@ -42,18 +54,14 @@ def describe_sdpa(
     aligned_last = not is_causal and mask is not None and mask.split()[0].right == 0
     before = key.shape[2] - query.shape[2] if cached or aligned_last else 0
     offset = first_query_position(attn_mask, before)
-
-    def finish(context: Tensor) -> Tensor:
-        return context if len(lead) == 2 else context.reshape(*lead, *context.shape[2:])
-
     if has_levelled_rows(attn_mask):
         # their weights follow from rounded scores, so no logsumexp gives them again
         weights = _softmax_of_sums(query, key, attn_mask, scale)
         sides = (query, key, value)
-        return Tapped(*sides, finish, None, weights, dropout_p, mask, offset, runs_itself=True)
+        return Tapped(*sides, axes.finish, None, weights, dropout_p, mask, offset, runs_itself=True)
     scoring = Scoring(scale=scale, mask=mask, bias=bias, offset=offset)
     rows = levelled_rows(attn_mask, len(query))
-    return Tapped(query, key, value, finish, scoring, dropout=dropout_p, levelled_rows=rows)
+    return Tapped(query, key, value, axes.finish, scoring, dropout=dropout_p, levelled_rows=rows)
 
 
 def _softmax_of_sums(
@@ -81,20 +89,6 @@ def _first_keys(side: Tensor, keys: int) -> Tensor:
     part = side[:, :, :keys]
     set_origin(part, origin_of(side))
     return part
-
-
-def _with_four_axes(side: Tensor, lead: torch.Size) -> Tensor:
-    """Queries, keys or values as (batch, head, token, dim); `lead` are the query's first axes."""
-    if side.dim() == 4 and side.shape[0] == lead[0]:
-        return side
-    if side.dim() == 4:
-        shaped = side.expand(lead[0], -1, -1, -1)
-    elif side.dim() == 3:
-        shaped = side[:, None]
-    else:
-        shaped = side[None, None] if side.dim() == 2 else side.flatten(0, -4)
-    set_origin(shaped, origin_of(side))
-    return shaped
 
 
 for _function in (F.scaled_dot_product_attention, torch._C._nn.scaled_dot_product_attention):
