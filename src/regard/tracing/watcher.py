@@ -18,7 +18,7 @@ from regard.tracing.dataflow.checkpoint_recompute import (
     is_backward,
     must_stay_beside,
 )
-from regard.tracing.dataflow.origins import ManualWeights, origin_of, tensors_in
+from regard.tracing.dataflow.origins import ManualWeights, StreamNames, origin_of, tensors_in
 from regard.tracing.dataflow.rule_table import rule_of
 from regard.tracing.dataflow.tracker import OriginTracker, ValuesOnAxis
 from regard.tracing.mask_reading.caller_masks import CallerMasks
@@ -32,6 +32,7 @@ from regard.tracing.recording.observe_call import (
     describe_call,
     observe_call,
     observe_finished_call,
+    place_after_cache,
 )
 from regard.tracing.recording.options import WatchOptions
 from regard.tracing.recording.record import CallRecord
@@ -152,11 +153,23 @@ class Watcher(TorchFunctionMode):
         is_empty = 0 in tapped.query.shape[:2]  # no example, or no head: there is nothing to see
         if is_empty or not (is_chosen or options.editor):
             return PlannedCall(tapped, options, is_chosen, None, [])
+        if streams[0] != streams[1] and tapped.query.shape[2] < tapped.key.shape[2]:
+            tapped, streams = self._continue_cache(site, tapped, streams)
         windows = self._windows or self.sites.windows(len(tapped.query))
         record = self._note_padding(describe_call(site, tapped, streams, windows))
         editor = options.editor
         changes = editor.changes(call_for_edit(record, tapped)) if editor else []
         return PlannedCall(tapped, options, is_chosen, record, changes)
+
+    def _continue_cache(
+        self, site: str, tapped: Tapped, streams: StreamNames
+    ) -> tuple[Tapped, StreamNames]:
+        """The call as self-attention if its keys are those of an earlier call and newer ones."""
+        cached = self.runs.find_cached_keys(site, streams, tapped.key, tapped.query.shape[2])
+        placed = None if cached is None else place_after_cache(tapped, cached.earlier_keys)
+        if cached is None or placed is None:
+            return tapped, streams
+        return placed, (cached.stream, cached.stream)
 
     def run_planned(self, planned: PlannedCall, run_original: Callable[[], Any]) -> Any:
         """Run a tapped function; where the caller wants it, observed, edited and recorded."""
@@ -233,6 +246,7 @@ class Watcher(TorchFunctionMode):
 
     def _note_inputs(self, inputs: ModelInputs) -> None:
         """Remember masks over tokens, and the second axis of the first input, perhaps the batch."""
+        self.runs.begin_model_call()
         self.caller_masks.note_inputs(inputs)
         first = next((tensor for tensor in inputs.values() if tensor.dim() > 1), None)
         self._second_axis = 0 if first is None else first.shape[1]

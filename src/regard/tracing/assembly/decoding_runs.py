@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool
@@ -10,29 +11,103 @@ from torch import Tensor
 from regard.kernels.observe.full_weights import weigh
 from regard.masks import Area
 from regard.tracing.mask_reading.dense import count_written_keys, describe_dense_mask
-from regard.tracing.recording.record import CallRecord
+from regard.tracing.recording.record import CallRecord, RunKey
+
+
+class CachedKeys(NamedTuple):
+    """Keys of which all but the newest are those of a run: its stream, and how many come first."""
+
+    stream: str
+    earlier_keys: int
 
 
 class DecodingRuns:
-    """The calls of a block: `runs` are lists of records that continue one another."""
+    """The calls of a block: `runs` are lists of records that continue one another.
+
+    A layer that is looped, with a cache for each turn, has several open runs at its site. They
+    began in the same call of the model, and continue in the order in which they began.
+    """
 
     def __init__(self) -> None:
         self.runs: list[list[CallRecord]] = []
-        self._open: dict[tuple[str, str | None, str | None], list[CallRecord]] = {}
+        # by site, the runs that may go on, the one that did so longest ago first
+        self._open: dict[str, list[list[CallRecord]]] = {}
+        self._model_call = 0  # number of the running call of the model; 0 if none was noted
+        self._begun: dict[RunKey, int] = {}  # the call of the model in which a run began last
         # by stream, whether its last self-attention continued a run; then cross-attention does too
         self._continued: dict[str | None, bool] = {}
+        # streams that were found to continue another one, by their own names
+        self._continued_streams: dict[str | None, str] = {}
+
+    def begin_model_call(self) -> None:
+        """Note that the model is called, so that what follows is not a loop of one call."""
+        self._model_call += 1
 
     def add(self, record: CallRecord) -> None:
         """Append a record to the run that it continues, or begin a run with it."""
-        record = self._reclassify(drop_unwritten_keys(record))
-        run = self._open.get(record.run_key)
-        continuation = None if run is None else self._continuation(record, run)
-        if run is None or continuation is None:
-            self._open[record.run_key] = run = []
-            self.runs.append(run)
-        run.append(continuation or replace(_make_lasting(record), keys_seen=record.key_count))
+        record = self._reclassify(drop_unwritten_keys(self._join_streams(record)))
+        runs = self._open.setdefault(record.site, [])
+        continuation = None
+        for run in self._runs_like(record):
+            continuation = self._continuation(record, run)
+            if continuation is not None:
+                run.append(continuation)
+                if len(runs) > 1:
+                    runs.sort(key=lambda other: other is run)  # it is the newest now
+                break
+        else:
+            self._begin_run(record)
         if record.is_self_attention:
             self._continued[record.query_stream] = continuation is not None
+
+    def _runs_like(self, record: CallRecord) -> list[list[CallRecord]]:
+        """The open runs of a record's site and streams."""
+        runs = self._open.get(record.site, ())
+        return [run for run in runs if run[-1].run_key == record.run_key]
+
+    def _begin_run(self, record: CallRecord) -> None:
+        """Begin a run; those of earlier calls of the model go on no longer."""
+        key, runs = record.run_key, self._open[record.site]
+        if not self._model_call or self._begun.get(key) != self._model_call:
+            runs[:] = [run for run in runs if run[-1].run_key != key]
+        self._begun[key] = self._model_call
+        run = [replace(_make_lasting(record), keys_seen=record.key_count)]
+        runs.append(run)
+        self.runs.append(run)
+
+    def find_cached_keys(
+        self, site: str, streams: tuple[str | None, str | None], key: Tensor, queries: int
+    ) -> CachedKeys | None:
+        """The run of self-attention whose last key comes just before the newest of these keys.
+
+        It tells that queries attend to their own stream, where the data flow names two: a prompt of
+        vectors goes on with embedded ids, a picture with text. None if there is no such run.
+        """
+        for run in self._open.get(site, ()):
+            last = run[-1]
+            if not run[0].is_self_attention or not (before := _keys_before(last, key, queries)):
+                continue
+            stream = last.query_stream or last.key_stream or streams[0] or streams[1] or "tokens"
+            if None in (last.query_stream, last.key_stream):
+                run[:] = [replace(call, query_stream=stream, key_stream=stream) for call in run]
+            if streams[0] is not None:
+                self._continued_streams[streams[0]] = stream
+            return CachedKeys(stream, before)
+        return None
+
+    def _join_streams(self, record: CallRecord) -> CallRecord:
+        """The record with the streams of the run that it continues, whatever its own are called."""
+        streams, queries = (record.query_stream, record.key_stream), record.sizes[2]
+        if streams[0] == streams[1] and streams[0] is not None:
+            return record
+        if queries < record.key.shape[2]:
+            cached = self.find_cached_keys(record.site, streams, record.key, queries)
+            if cached is not None:
+                return replace(record, query_stream=cached.stream, key_stream=cached.stream)
+        # the queries of a decoder whose self-attention was found to continue another stream
+        stream = self._continued_streams.get(streams[0])
+        joined = replace(record, query_stream=stream)
+        return joined if stream is not None and self._runs_like(joined) else record
 
     def _reclassify(self, record: CallRecord) -> CallRecord:
         """The call as cross-attention if it seemed self-attention, but its keys stay the same.
@@ -42,15 +117,16 @@ class DecodingRuns:
         """
         if record.query_stream not in (None, record.key_stream) or record.sizes[2] != 1:
             return record
-        for query_stream in (None, record.key_stream):
-            run_key = record.site, query_stream, record.key_stream
-            run = self._open.get(run_key)
-            if run is None or run[0].key_count != record.key_count:
+        for run in self._open.get(record.site, ()):
+            if run[-1].key_stream != record.key_stream:
+                continue
+            if run[-1].query_stream not in (None, record.key_stream):
+                continue
+            if run[0].key_count != record.key_count:
                 continue
             if not _has_same_keys(record, run[0], whole=True):
                 continue
             run[:] = [replace(earlier, query_stream=None) for earlier in run]
-            self._open[record.site, None, record.key_stream] = self._open.pop(run_key)
             return replace(record, query_stream=None)
         return record
 
@@ -65,8 +141,6 @@ class DecodingRuns:
             record = replace(record, weights=weights, scoring=None, observation=None)
         if (record.weights is None) != (earlier.weights is None):
             return None
-        if record.key_stream is None and run[0].is_self_attention:
-            return _continue_unnamed(record, run)
         if record.is_self_attention:
             return continue_with_more_keys(record, earlier)
         same_sizes = record.key_count == run[0].key_count and record.sizes[2] <= earlier.sizes[2]
@@ -78,16 +152,21 @@ class DecodingRuns:
         return replace(_make_lasting(record, 0), keys_seen=record.key_count)
 
 
-def _continue_unnamed(record: CallRecord, run: list[CallRecord]) -> CallRecord | None:
-    """A call whose key stream is not known, if its keys are those of the run and some more."""
-    if not record.key.shape[2]:
-        return None
-    name = record.query_stream or "tokens"
-    named = replace(record, query_stream=name, key_stream=name)
-    continuation = continue_with_more_keys(named, run[-1])
-    if continuation is not None:
-        run[0] = replace(run[0], query_stream=name, key_stream=name)
-    return continuation
+def _keys_before(earlier: CallRecord, key: Tensor, queries: int) -> int:
+    """How many keys come before the newest, if they end with the last key of an earlier call.
+
+    A static cache has room after the newest keys, a sliding one has dropped first keys. 0 if the
+    keys are others.
+    """
+    keys, seen = key.shape[2], earlier.keys_seen
+    before = seen if keys >= seen + queries else keys - queries
+    if before <= 0 or not earlier.key.shape[2]:
+        return 0
+    last, known = key[:, :, before - 1], earlier.key[:, :, -1]
+    if torch.equal(last, known):
+        return before
+    matches = any(bool(match.any(1).all()) for match in _row_matches(last, known))
+    return before if matches else 0
 
 
 def continue_with_more_keys(record: CallRecord, earlier: CallRecord) -> CallRecord | None:

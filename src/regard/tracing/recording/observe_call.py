@@ -12,9 +12,10 @@ from torch import Tensor
 from regard.kernels.observe import Observation, ObserveOptions, Scoring, observe
 from regard.kernels.observe.full_weights import weigh
 from regard.kernels.observe.taps import Tapped
-from regard.masks import Area, Mask, everything
+from regard.masks import Area, Mask, everything, tensor_bias
 from regard.tracing.dataflow.origins import StreamNames, tensors_in
 from regard.tracing.dataflow.output_projection import OutputProjection
+from regard.tracing.mask_reading.dense import describe_dense_mask
 from regard.tracing.recording.editor import (
     HeadChange,
     change_context,
@@ -53,6 +54,37 @@ def _place_queries(tapped: Tapped, streams: StreamNames) -> Scoring | None:
     if scoring is not None and unmasked and streams[0] == streams[1] and keys > queries:
         return replace(scoring, offset=keys - queries)
     return scoring
+
+
+def place_after_cache(tapped: Tapped, earlier_keys: int) -> Tapped | None:
+    """The call with its queries behind the keys of earlier steps, the rest of a cache cut off.
+
+    None if the queries see that rest: then it is no room for keys to come.
+    """
+    scoring, queries, keys = tapped.scoring, tapped.query.shape[2], tapped.key.shape[2]
+    written = earlier_keys + queries
+    if scoring is None:
+        return tapped if written == keys else None
+    if written == keys:
+        is_placed = scoring.offset or (scoring.mask or everything()).split()[0].right == 0
+        offset = scoring.offset if is_placed else earlier_keys
+        return replace(tapped, scoring=replace(scoring, offset=offset))
+    area = Area(range(queries), range(keys), scoring.offset, tapped.query.device)
+    visible = (scoring.mask or everything()).cut(area)
+    if bool(visible[..., written:].any()):
+        return None
+    bias = scoring.bias
+    return replace(
+        tapped,
+        key=tapped.key[:, :, :written],
+        value=tapped.value[:, :, :written],
+        scoring=replace(
+            scoring,
+            mask=describe_dense_mask(visible[..., :written]),
+            bias=None if bias is None else tensor_bias(bias.cut(area)[..., :written]),
+            offset=earlier_keys,
+        ),
+    )
 
 
 def call_for_edit(record: CallRecord, tapped: Tapped) -> AttentionCall:

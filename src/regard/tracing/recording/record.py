@@ -15,6 +15,8 @@ from regard.masks import Mask
 from regard.tracing.dataflow.output_projection import OutputProjection
 from regard.types.maps import MapKind
 
+RunKey = tuple[str, str | None, str | None]  # site, stream of queries, stream of keys
+
 
 class GradientSlot:
     """Takes the gradient of a context when one comes; several are summed, as in `.grad`."""
@@ -95,7 +97,7 @@ class CallRecord:
         return batch, heads, queries, self.key_count
 
     @property
-    def run_key(self) -> tuple[str, str | None, str | None]:
+    def run_key(self) -> RunKey:
         """Site and streams, by which calls are grouped: a module may attend to several streams."""
         return self.site, self.query_stream, self.key_stream
 
