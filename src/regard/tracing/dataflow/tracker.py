@@ -55,7 +55,7 @@ from regard.tracing.dataflow.sampling import (
     map_of_cells,
     read_sampling,
 )
-from regard.tracing.readable import are_readable
+from regard.tracing.readable import UNREADABLE, are_readable
 from regard.tracing.sites import ModelInputs, Sites
 from regard.types import Gap
 
@@ -223,7 +223,7 @@ class OriginTracker:
         if not fits(samplings, stage.factor, weighted):
             return False
         if not are_readable((stage.factor, context)):
-            self.note_unreadable()
+            self.note_gap(UNREADABLE)
         elif count_numbers(samplings) > MAX_NUMBERS:
             self._gaps.add(site, TOO_LARGE)
         else:
