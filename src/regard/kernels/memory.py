@@ -26,7 +26,7 @@ def has_plain_memory(*tensors: Tensor | None) -> bool:
     >>> has_plain_memory(torch.zeros(3)), has_plain_memory(torch.zeros(3, device="meta"))
     (True, False)
     """
-    if _operations_are_followed():
+    if operations_are_followed():
         return False
     return all(map(_is_plain, tensors))
 
@@ -65,7 +65,7 @@ def resolve(tensor: Tensor) -> Tensor:
     return tensor.resolve_neg() if tensor.is_neg() else tensor
 
 
-def _operations_are_followed() -> bool:
+def operations_are_followed() -> bool:
     """True inside a torch dispatch mode, torch.jit.trace or a level of forward-mode derivatives."""
     return (
         torch._C._len_torch_dispatch_stack() > 0

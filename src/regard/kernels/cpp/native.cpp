@@ -4,6 +4,7 @@
 #include "decode/matvec.cpp"
 #include "decode/topk.cpp"
 #include "observe/observe.cpp"
+#include "observe/one_query.cpp"
 #include "observe/recompute.cpp"
 #include "pair_sums.cpp"
 
@@ -13,6 +14,13 @@ int regard_observe(const regard::Call* call, const regard::ObservationPointers* 
                    regard::Progress* progress) {
   return regard::observe(*call, *results, *progress);
 }
+
+int regard_observe_one_query(const regard::OneQuery* call) {
+  return regard::observe_one_query(*call);
+}
+
+// For the loader: the size of the structure that Python packs.
+int64_t regard_one_query_layout() { return static_cast<int64_t>(sizeof(regard::OneQuery)); }
 
 int regard_pool_region(const regard::Call* call, const regard::RegionPointers* region,
                        regard::Progress* progress) {

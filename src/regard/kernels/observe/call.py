@@ -6,7 +6,7 @@ from functools import cached_property
 
 import torch
 from jaxtyping import Bool, Float
-from torch import Tensor
+from torch import Size, Tensor
 
 from regard.errors import InputError, ShapeError
 from regard.kernels.memory import inside_transform, is_batched
@@ -95,33 +95,33 @@ class Call:
         return (self.scoring.mask or everything()).split()
 
 
+def _check_shapes(query: Size, key: Size, value: Size) -> None:
+    """Refuse shapes of queries, keys and values that do not fit together."""
+    if not len(query) == len(key) == len(value) == 4:
+        problem = "query, key and value with the axes (batch head length dim)"
+        advice = "add the missing axes with unsqueeze"
+    elif query[0] != key[0] or key[:3] != value[:3]:
+        problem = "one batch size, and keys and values of the same heads and length"
+        advice = "expand or slice them to agree"
+    elif query[3] != key[3]:
+        problem, advice = "queries and keys of one width", "project them to the same dim"
+    elif key[1] == 0 or query[1] == 0 or query[1] % key[1]:
+        problem = "the number of key heads to divide that of query heads"
+        advice = "repeat key heads until it does"
+    elif key[2] > MAX_KEYS:
+        problem, advice = "fewer than 2**31 keys", "cut them into parts"
+    else:
+        return
+    shapes = f"query {tuple(query)}, key {tuple(key)}, value {tuple(value)}"
+    raise ShapeError(f"expected {problem}, got {shapes}; {advice}")
+
+
 def _check_tensors(query: Tensor, key: Tensor, value: Tensor) -> None:
     """Refuse queries, keys and values whose shapes, dtypes or devices do not fit together."""
-    shapes = f"query {tuple(query.shape)}, key {tuple(key.shape)}, value {tuple(value.shape)}"
-    if not query.dim() == key.dim() == value.dim() == 4:
-        raise ShapeError(
-            f"expected query, key and value with the axes (batch head length dim), got {shapes}; "
-            "add the missing axes with unsqueeze"
-        )
-    if query.shape[0] != key.shape[0] or key.shape[:3] != value.shape[:3]:
-        raise ShapeError(
-            f"expected one batch size, and keys and values of the same heads and length, "
-            f"got {shapes}; expand or slice them to agree"
-        )
-    if query.shape[3] != key.shape[3]:
-        raise ShapeError(
-            f"expected queries and keys of one width, got {shapes}; project them to the same dim"
-        )
-    if key.shape[1] == 0 or query.shape[1] == 0 or query.shape[1] % key.shape[1]:
-        raise ShapeError(
-            f"expected the number of key heads to divide that of query heads, got {shapes}; "
-            "repeat key heads until it does"
-        )
-    if key.shape[2] > MAX_KEYS:
-        raise ShapeError(f"expected fewer than 2**31 keys, got {shapes}; cut them into parts")
-    dtypes = {tensor.dtype for tensor in (query, key, value)}
-    devices = {tensor.device for tensor in (query, key, value)}
-    if len(dtypes) > 1 or len(devices) > 1 or not query.is_floating_point():
+    _check_shapes(query.shape, key.shape, value.shape)
+    dtype, device = query.dtype, query.device
+    same = dtype == key.dtype == value.dtype and device == key.device == value.device
+    if not same or not dtype.is_floating_point:
         kinds = ", ".join(f"{t.dtype} on {t.device}" for t in (query, key, value))
         raise InputError(
             f"expected query, key and value of one floating-point dtype on one device, "

@@ -6,6 +6,7 @@ a structure of `layout` with their addresses, and runs the pass in slices of SLI
 
 import ctypes
 import math
+import struct
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -37,6 +38,13 @@ from regard.masks import Area
 # The codes of `Kind` in cpp/observe/call.h.
 KINDS = {torch.float32: 0, torch.bfloat16: 1, torch.float16: 2, torch.bool: 3}
 ABSENT = 4
+NONE = [0] * len(STATISTICS)  # the addresses of statistics that are not computed
+# The fields of ObservationPointers: filled at once, which is quicker than one by one.
+_OBSERVATION = struct.Struct(f"Q3qQ{len(STATISTICS)}Q2Qq2Q2q")
+_CALL = struct.Struct("Q3q" * 3 + "10q" + "Q5qi4x" * 3 + "2Q2f2i")  # those of NativeCall
+_NO_TERMS = (0, 0, 0, 0, 0, 0, ABSENT) * 3
+assert _CALL.size == ctypes.sizeof(NativeCall)
+assert _OBSERVATION.size == ctypes.sizeof(ObservationPointers)
 # Ctrl-C is heard between two slices; the threads wait for each other once in each.
 SLICE_SECONDS = 0.2
 # Masks and biases that vary by query are made dense for about this many numbers at a time.
@@ -79,20 +87,18 @@ def observe(call: Call, keep: ObserveOptions) -> Observation:
     statistics = empty_statistics(call) if keep.statistics else None
     top = empty_top(call, keep.top) if keep.top else None
     atlas = empty_atlas(call, keep.atlas) if keep.atlas else None
-    pointers = ObservationPointers(lse=lse.data_ptr())
-    if keep.context:
-        pointers.context, pointers.context_strides[:] = context.data_ptr(), context.stride()[:3]
-    if statistics:
-        for name in STATISTICS:
-            setattr(pointers, name, getattr(statistics, name).data_ptr())
-    if top:
-        pointers.top_weights, pointers.top_keys = top.weights.data_ptr(), top.keys.data_ptr()
-        pointers.top = int(keep.top)
-    if atlas:
-        pointers.cell_sum, pointers.cell_largest = atlas.mean.data_ptr(), atlas.largest.data_ptr()
-        pointers.cell_rows, pointers.cell_columns = atlas.rows, atlas.columns
+    numbers = [getattr(statistics, name).data_ptr() for name in STATISTICS] if statistics else NONE
+    pointers = _OBSERVATION.pack(
+        context.data_ptr() if keep.context else 0,
+        *context.stride()[:3],
+        lse.data_ptr(),
+        *numbers,
+        *((top.weights.data_ptr(), top.keys.data_ptr(), int(keep.top)) if top else (0, 0, 0)),
+        *((atlas.mean.data_ptr(), atlas.largest.data_ptr()) if atlas else (0, 0)),
+        *((atlas.rows, atlas.columns) if atlas else (0, 0)),
+    )
     height = math.lcm(ROWS, atlas.rows if atlas else 1)
-    run(call, range(queries), height, "regard_observe", ctypes.byref(pointers))
+    run(call, range(queries), height, "regard_observe", pointers)
     if atlas:
         divide_cell_sums(call, atlas)
     return Observation(context if keep.context else None, lse, statistics, top, atlas, call.scoring)
@@ -147,36 +153,31 @@ def run(call: Call, rows: range, height: int, name: str, results: Any) -> None:
 
 def _native_call(call: Call) -> tuple[NativeCall, list[Tensor]]:
     """The call as C++ reads it, and the tensors that must live as long as it is read."""
-    tensors = []
-    left, right = _window_limits(call)
-    native = NativeCall(
-        offset=int(call.scoring.offset),
-        left=left,
-        right=right,
-        scale=call.scale,
-        softcap=call.scoring.softcap or 0.0,
-        kind=KINDS[call.query.dtype],
-        threads=torch.get_num_threads(),
-    )
-    native.batch, native.heads, native.queries, native.keys = call.sizes
-    native.key_heads, native.dim = call.key.shape[1], call.key.shape[3]
-    native.value_dim = call.value.shape[3]
-    for name in ("query", "key", "value"):
-        tensor = resolve(getattr(call, name))
-        if tensor.stride(3) != 1 or (name != "query" and _worth_copying(tensor, call)):
+    tensors, matrices = list[Tensor](), list[int]()
+    for place, side in enumerate((call.query, call.key, call.value)):
+        tensor = resolve(side)
+        if tensor.stride(3) != 1 or (place and _worth_copying(tensor, call)):
             tensor = tensor.contiguous()
-        matrix = getattr(native, name)
-        matrix.data, matrix.strides[:] = tensor.data_ptr(), tensor.stride()[:3]
+        matrices += (tensor.data_ptr(), *tensor.stride()[:3])
         tensors.append(tensor)
-    for term in native.terms:
-        term.kind = ABSENT
+    sink = padded = 0
     if call.scoring.sink is not None:
         tensors.append(resolve(call.scoring.sink).to("cpu", torch.float32).contiguous())
-        native.sink = tensors[-1].data_ptr()
+        sink = tensors[-1].data_ptr()
     if call.padded is not None:
         tensors.append(call.padded.to("cpu").contiguous())
-        native.padded = tensors[-1].data_ptr()
-    return native, tensors
+        padded = tensors[-1].data_ptr()
+    batch, heads, queries, keys = call.sizes
+    _, key_heads, _, dim = call.key.shape
+    packed = _CALL.pack(
+        *matrices,
+        *(batch, heads, key_heads, queries, keys, dim, call.value.shape[3]),
+        *(int(call.scoring.offset), *_window_limits(call)),
+        *_NO_TERMS,
+        *(sink, padded, call.scale, call.scoring.softcap or 0.0),
+        *(KINDS[call.query.dtype], torch.get_num_threads()),
+    )
+    return NativeCall.from_buffer_copy(packed), tensors
 
 
 def _window_limits(call: Call) -> tuple[int, int]:
@@ -199,6 +200,9 @@ def _worth_copying(tensor: Tensor, call: Call) -> bool:
 def _slabs(call: Call, rows: range, height: int) -> Iterator[tuple[range, list[Tensor]]]:
     """Ranges of rows, each with the dense mask and bias of these rows, of about SLAB_NUMBERS."""
     _, rest = call.split
+    if rest is None and call.scoring.bias is None:
+        yield rows, []
+        return
     keys = call.sizes[3]
     # The mask comes last: it hides a key whatever the bias made of its score, NaN included.
     terms = [term for term in (call.scoring.bias, rest) if term is not None]

@@ -56,11 +56,15 @@ def observe(
     torch.Size([1, 2, 1, 1])
     """
     check_type(query, Tensor, "observe", "query")
-    call = Call(query, key, value, Scoring(**scoring), padded)
+    return observe_scoring(Call(query, key, value, Scoring(**scoring), padded), keep)
+
+
+def observe_scoring(call: Call, keep: ObserveOptions) -> Observation:
+    """`observe` of a call that is put together already."""
     implementation = implementation_for(call)
     if implementation is not PORTABLE:
         return _run(implementation, call, keep)
-    with fake_mode_of(query):
+    with fake_mode_of(call.query):
         return _run(implementation, call, keep)
 
 
