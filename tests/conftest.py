@@ -34,6 +34,15 @@ def _seed() -> None:
     torch.manual_seed(0)
 
 
+@pytest.fixture(autouse=True)
+def _raise_failures() -> Iterator[None]:
+    """Let errors of our own be seen, which a watcher would otherwise note as a gap."""
+    from regard.tracing.failures import raise_failures
+
+    with raise_failures():
+        yield
+
+
 @pytest.fixture
 def unchecked() -> Iterator[None]:
     """For tests of our own messages: without it the annotations would speak first."""

@@ -5,6 +5,8 @@ import torch
 import torch.nn.functional as F
 
 import regard
+from regard.tracing.assembly.token_labels import TokenLabels
+from tracing.decoders import Decoder, Growing
 from tracing.strangers import BATCH, HEADS, WIDTH, hf, needs_registries
 
 pytestmark = [pytest.mark.usefixtures("unchecked"), needs_registries]
@@ -114,3 +116,87 @@ def test_a_step_is_self_attention_whatever_its_embedding_is_called():
     assert [(each.site, each.kind) for each in seen[0]] == [
         (f"model.layers.{layer}.self_attn", "decoder") for layer in range(2)
     ]
+
+
+def prefix_and_text():
+    body = {key: value for key, value in PICTURE.items() if key != "num_hidden_layers"}
+    config = hf.GitConfig(
+        vision_config=body | {"num_hidden_layers": 1},
+        **TEXT,
+        pad_token_id=0,
+        bos_token_id=1,
+        eos_token_id=2,
+    )
+    inputs = {"input_ids": torch.randint(10, 90, (BATCH, PROMPT))}
+    return hf.GitForCausalLM(config), inputs | {"pixel_values": torch.randn(BATCH, 3, 32, 32)}
+
+
+def read_again(model, inputs, sequence):
+    """The weights that the model itself has when it reads a hypothesis at once."""
+    model.set_attn_implementation("eager")
+    if "inputs_embeds" in inputs:
+        new = model.get_input_embeddings()(sequence)
+        inputs = {"inputs_embeds": torch.cat([inputs["inputs_embeds"], new], 1)}
+    else:
+        inputs = inputs | {"input_ids": torch.cat([inputs["input_ids"], sequence], 1)}
+    output = model(**inputs, output_attentions=True)
+    return output.get("attentions") or output.language_model_outputs.attentions
+
+
+@pytest.mark.parametrize("make", [vectors, picture_and_text, prefix_and_text, looped_layers])
+@torch.no_grad()
+def test_each_beam_has_the_weights_of_its_hypothesis(make):
+    model, inputs = make()
+    beams = {"num_beams": 3, "num_return_sequences": 3, "min_new_tokens": NEW}
+    with regard.watch(model.eval()) as seen:
+        output = generate(model, inputs, **beams, return_dict_in_generate=True)
+        seen.set_labels(TokenLabels(rows=output.beam_indices.T.contiguous()))
+    for number, trace in enumerate(seen):
+        example = slice(number // 3, number // 3 + 1)
+        one = {name: tensor[example] for name, tensor in inputs.items()}
+        expected = read_again(model, one, output.sequences[number : number + 1, -NEW:])
+        shown = [each.weights() for each in own_maps(trace)]
+        assert shown
+        for weights in expected:
+            rows = weights[0, :, :-1, :-1]  # the last token was produced, and not read
+            assert any(torch.allclose(rows, own, atol=1e-6) for own in shown)
+
+
+@torch.no_grad()
+def test_a_growing_cache_marks_a_decoder_whose_picture_sees_itself():
+    model, inputs = prefix_and_text()
+    with regard.watch(model.eval()) as seen:
+        generate(model, inputs)
+    assert {each.kind for each in seen[0] if "git.encoder" in each.site} == {"decoder"}
+
+
+class DepthDecoder(torch.nn.Module):
+    """Reads frames one by one, and the codes of each frame by a second decoder with a new cache."""
+
+    def __init__(self):
+        super().__init__()
+        self.frames, self.codes = Decoder(), Decoder()
+
+    def forward(self, ids, caches):
+        self.frames(ids, caches=caches)
+        own = [Growing() for _ in self.codes.layers]
+        for code in range(3):
+            self.codes((ids + code) % 31, caches=own)
+
+
+@torch.no_grad()
+def test_codes_of_each_frame_are_a_run_of_their_own():
+    model, ids = DepthDecoder().eval(), torch.randint(31, (BATCH, 5))
+    caches = [Growing() for _ in model.frames.layers]
+    with regard.watch(model) as seen:
+        for step in range(5):
+            model(ids[:, step : step + 1], caches)
+    for example, trace in enumerate(seen):
+        assert trace["frames.layers.0"].shape[1:] == (5, 5)
+        for step in range(5):
+            codes = (ids[example : example + 1, step, None] + torch.arange(3)) % 31
+            with regard.watch(model.codes) as whole:
+                model.codes(codes)
+            shown = trace["codes.layers.1" + (f"#{step}" if step else "")]
+            expected = whole[0]["layers.1"].weights()
+            torch.testing.assert_close(shown.weights(), expected)

@@ -1,7 +1,8 @@
 """Turns off two fast paths of torch while a model is watched, because calls inside are hidden.
 
 Compiled functions run eagerly, as they were written. `nn.TransformerEncoder`, which would run on a
-nested tensor without padding, leaves that path by itself; its output is made equal to that path's.
+nested tensor without padding, leaves that path by itself; its output is made equal to that path's
+up to rounding (`fast_outputs.py` makes it equal bit for bit, for `beside=True`).
 """
 
 import sys
@@ -14,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.tracing.readable import are_readable
+from regard.tracing.sites import OWN_HOOKS
 
 
 class _EagerStance:
@@ -89,11 +91,13 @@ def keep_encoder_padding_empty(encoders: Iterable[nn.TransformerEncoder]) -> Ite
     handles = [
         encoder.register_forward_hook(_empty_padding, with_kwargs=True) for encoder in encoders
     ]
+    OWN_HOOKS.update(handle.id for handle in handles)
     try:
         yield
     finally:
         for handle in handles:
             handle.remove()
+            OWN_HOOKS.discard(handle.id)
 
 
 def _empty_padding(

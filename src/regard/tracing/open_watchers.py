@@ -17,7 +17,7 @@ records it with its own options, under the names of its own model (`dataflow/ori
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -31,18 +31,24 @@ from torch.overrides import (
 )
 
 from regard.errors import InputError
-from regard.kernels.observe.taps import Tapped, Unmapped, tap_of
+from regard.kernels.observe.taps import Describer, Tapped, Unmapped, tap_of
+from regard.tracing.child_threads import follow_into_threads
 from regard.tracing.dataflow.checkpoint_recompute import is_backward
+from regard.tracing.dataflow.origin_layers import OpenLayers, layers_of_thread, share_layers
 from regard.tracing.dataflow.origins import tensors_in
 from regard.tracing.dataflow.rule_table import Rule, rule_of
+from regard.tracing.failures import OriginalRun
+from regard.tracing.fast_outputs import return_fast_outputs
 from regard.tracing.fast_paths import keep_encoder_padding_empty, run_compiled_eagerly
+from regard.tracing.head_shards import describe_local
 from regard.tracing.huggingface.registries import watch_registries
+from regard.tracing.inner_calls import run_by_subclass, run_multi_head
 from regard.tracing.readable import UNREADABLE, are_readable, is_tracing
 from regard.tracing.recording.editor import merge_changes
 from regard.tracing.recording.manual_product import run_described
 from regard.tracing.recording.options import WatchOptions
-from regard.tracing.sites import Sites
-from regard.tracing.watcher import PlannedCall, Watcher, run_by_subclass, run_multi_head
+from regard.tracing.sites import Sites, run_for
+from regard.tracing.watcher import PlannedCall, Watcher, share_between_threads
 
 
 @contextmanager
@@ -52,7 +58,10 @@ def watching(model: nn.Module, options: WatchOptions) -> Iterator[Watcher]:
     with ExitStack() as stack:
         stack.enter_context(run_compiled_eagerly())
         stack.enter_context(watch_registries())
+        stack.enter_context(follow_into_threads(_carry_watchers))
         stack.enter_context(keep_encoder_padding_empty(sites.encoders))
+        if options.beside:
+            stack.enter_context(return_fast_outputs(model, _only_watchers))
         watcher = Watcher(sites, options)
         stack.callback(_leave, watcher)
         _enter(watcher)
@@ -64,6 +73,41 @@ def watching(model: nn.Module, options: WatchOptions) -> Iterator[Watcher]:
             "thread, so calls may be missing and there are no traces; enter and leave it in one "
             "thread"
         )
+
+
+def _carry_watchers() -> AbstractContextManager[None] | None:
+    """The context in which a thread that a watched model starts now has the same watchers.
+
+    None if no watched model is running: then the thread is no part of what is watched.
+    """
+    modes = reversed(_get_current_function_mode_stack())
+    mode = next((mode for mode in modes if _is_watching(mode)), None)
+    if mode is None:
+        return None
+    watchers = mode.watchers if isinstance(mode, WatcherGroup) else [mode]
+    running = [watcher for watcher in watchers if watcher.sites.is_running]
+    if not running:
+        return None
+    share_between_threads(mode)
+    for watcher in running:
+        watcher.unfinished_threads += 1
+    return _watch_thread(mode, running, layers_of_thread())
+
+
+@contextmanager
+def _watch_thread(
+    mode: TorchFunctionMode, watchers: Sequence[Watcher], layers: OpenLayers
+) -> Iterator[None]:
+    """Let the watchers of another thread see what runs in this one."""
+    models = [watcher.sites for watcher in watchers]
+    with run_for(models, models[0].batch), share_layers(layers), watch_registries():
+        _push_mode(mode)
+        try:
+            yield
+        finally:
+            _replace_mode(mode, None)
+            for watcher in watchers:
+                watcher.unfinished_threads -= 1
 
 
 class WatcherGroup(TorchFunctionMode):
@@ -90,16 +134,26 @@ class WatcherGroup(TorchFunctionMode):
             if result is not NotImplemented:
                 return result
         if describer is not None and not is_backward():
-            if not are_readable(tensors_in(operands)):
-                return self._run_unmapped(UNREADABLE, function, args, kwargs)
-            tapped = describer(*args, **kwargs)
+            tapped = self._describe(describer, args, kwargs)
             if isinstance(tapped, Unmapped):
                 return self._run_unmapped(tapped.reason, function, args, kwargs)
             if tapped is not None:
-                return self._run_tapped(tapped, operands, lambda: function(*args, **kwargs))
+                return self._run_tapped(tapped, operands, OriginalRun(function, args, kwargs))
         if function is F.multi_head_attention_forward:
             return run_multi_head(self, self.watchers, args, kwargs)
         return self._run_untapped(rule, function, args, kwargs)
+
+    def _describe(
+        self, describer: Describer, args: tuple[Any, ...], kwargs: Any
+    ) -> Tapped | Unmapped | None:
+        """What a call of a tapped function does, for all watchers alike."""
+        try:
+            if not are_readable(tensors_in((*args, *kwargs.values()))):
+                return Unmapped(UNREADABLE)
+            return describe_local(describer, args, kwargs)
+        except Exception as error:
+            reasons = [watcher.explain_failure(error) for watcher in self.watchers]
+            return Unmapped(reasons[0])
 
     def _is_passing(self) -> bool:
         """True while a model runs with symbolic sizes, which nobody may ask for."""
@@ -126,7 +180,7 @@ class WatcherGroup(TorchFunctionMode):
         tensors = [*tensors_in((*args, *kwargs.values(), result))]
         for watcher in self.watchers:
             with watcher.tracker.layer.active(tensors):
-                watcher.tracker.follow(rule, args, kwargs, result)
+                watcher.follow(rule, args, kwargs, result)
         return result
 
     def _run_with_edits(
@@ -139,21 +193,24 @@ class WatcherGroup(TorchFunctionMode):
         described, tensors = [], [*tensors_in((*args, *kwargs.values()))]
         for watcher in self.watchers:
             with watcher.tracker.layer.active(tensors):
-                recent = watcher.products.describe(rule[1], args)
-            if recent is not None:
-                described.append((watcher.products, recent))
+                described += watcher.describe_product(rule, args)
         return run_described(described, function, args, kwargs)
 
     def _run_tapped(
-        self, tapped: Tapped, operands: tuple[Any, ...], run_original: Callable[[], Any]
+        self, tapped: Tapped, operands: tuple[Any, ...], run_original: OriginalRun
     ) -> Any:
         """Run a tapped function by one watcher, and let the others record it beside."""
         tensors = [*tensors_in((*operands, tapped.query, tapped.key, tapped.value))]
         plans = list[tuple[Watcher, PlannedCall]]()
         for watcher in self.watchers:
             with watcher.tracker.layer.active(tensors):
-                named = watcher.tracker.name_streams(tapped, operands)
-                plans.append((watcher, watcher.plan_tapped(named)))
+                try:
+                    named = watcher.tracker.name_streams(tapped, operands)
+                    plans.append((watcher, watcher.plan_tapped(named)))
+                except Exception as error:
+                    watcher.note_failure(error)
+        if not plans:
+            return run_original()
         (first, planned), *others = _choose_runner(plans)
         with first.tracker.layer.active([*tensors, planned.tapped.query, planned.tapped.key]):
             result = first.run_planned(planned, run_original)
@@ -214,6 +271,12 @@ def _is_watching(mode: TorchFunctionMode) -> bool:
     if isinstance(mode, WatcherGroup):
         return any(not watcher.is_stopped for watcher in mode.watchers)
     return isinstance(mode, Watcher) and not mode.is_stopped
+
+
+def _only_watchers() -> bool:
+    """True if this thread has function modes, and all of them are watchers."""
+    stack = _get_current_function_mode_stack()
+    return bool(stack) and all(map(_is_watching, stack))
 
 
 def _leave(watcher: Watcher) -> None:

@@ -12,6 +12,7 @@ from regard.kernels.observe import ObserveOptions
 from regard.tracing.assembly.token_labels import BlockInfo, TokenLabels
 from regard.tracing.assembly.traces import assemble
 from regard.tracing.open_watchers import watching
+from regard.tracing.parallel_heads.join import decline_after_error, join_parallel_heads
 from regard.tracing.recording.editor import Editor
 from regard.tracing.recording.edits import EditFunction
 from regard.tracing.recording.options import Keep, WatchOptions, WeightsForm
@@ -96,14 +97,15 @@ def watch(
         beside,
     )
     watched = Watched()
-    with watching(model, options) as watcher:
+    with watching(model, options) as watcher, decline_after_error(watcher.runs.runs):
         yield watched
+    runs, missing_heads = join_parallel_heads(watcher.complete_runs)
     tracker = watcher.tracker
-    info = BlockInfo(watched.labels, tracker.grids, tuple(tracker.gaps))
+    gaps = (*tracker.gaps, *missing_heads)
+    info = BlockInfo(watched.labels, tracker.grids, gaps, tracker.facts.calls)
     if watcher.attended:
         options.sites.check(watcher.attended)
         options.editor.check_sites(watcher.attended)
-    runs = watcher.runs.runs
     if watcher.attended and not runs and not info.gaps:  # of no examples, or no tokens
         watched.set_traces([Trace({}, ())] * watcher.sites.batch)
     else:

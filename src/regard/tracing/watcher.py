@@ -1,31 +1,42 @@
 """The watcher: a torch function mode that sees every torch function and records attention calls."""
 
-import functools
+import threading
 import types
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from regard.kernels.observe.taps import Tapped, Unmapped, tap_of
+from regard.kernels.observe.taps import Describer, Tapped, Unmapped, tap_of
 from regard.tracing.assembly.decoding_runs import DecodingRuns
+from regard.tracing.assembly.decoding_steps import DecodingSteps
 from regard.tracing.dataflow.checkpoint_recompute import (
     detach_call,
     is_backward,
     must_stay_beside,
 )
 from regard.tracing.dataflow.origins import ManualWeights, StreamNames, origin_of, tensors_in
-from regard.tracing.dataflow.rule_table import rule_of
+from regard.tracing.dataflow.rule_table import Rule, rule_of
 from regard.tracing.dataflow.tracker import OriginTracker, ValuesOnAxis
+from regard.tracing.dtensors import local_part
+from regard.tracing.failures import OriginalRun, are_raised, describe_failure
+from regard.tracing.head_shards import (
+    OTHER_AXIS,
+    HeadShards,
+    describe_local,
+    localise_weights,
+)
+from regard.tracing.inner_calls import run_by_subclass, run_multi_head, run_symbolic, run_unseen
 from regard.tracing.mask_reading.caller_masks import CallerMasks
-from regard.tracing.mask_reading.lazy import LazyMask
-from regard.tracing.readable import UNREADABLE, are_readable, is_tracing
+from regard.tracing.readable import UNREADABLE, are_readable
 from regard.tracing.recording.editor import HeadChange
-from regard.tracing.recording.manual_product import ManualProducts
+from regard.tracing.recording.manual_product import (
+    DescribedProduct,
+    ManualProducts,
+    run_described,
+)
 from regard.tracing.recording.manual_softmax import add_values_as_keys, describe_manual_call
 from regard.tracing.recording.observe_call import (
     call_for_edit,
@@ -37,6 +48,16 @@ from regard.tracing.recording.observe_call import (
 from regard.tracing.recording.options import WatchOptions
 from regard.tracing.recording.record import CallRecord
 from regard.tracing.sites import ModelInputs, Sites, running
+
+UNSEEN_THREAD = (
+    "it ran in a thread that was there before the model was called, and only threads that the "
+    "model starts are watched; start them inside the call"
+)
+
+UNFINISHED_THREAD = (
+    "a thread that it started was still running when the block ended, so what came later was not "
+    "seen; wait for the thread inside the block"
+)
 
 
 class PlannedCall(NamedTuple):
@@ -62,15 +83,20 @@ class Watcher(TorchFunctionMode):
         super().__init__()
         self.sites, self.options = sites, options
         self.runs = DecodingRuns()
+        self.steps = DecodingSteps(lambda: sites.here, options, self.note_failure)
         self.attended = dict[str, None]()
         self.tracker = OriginTracker(sites, self._record_manual)
         self.products = ManualProducts(sites, options)
         self.caller_masks = CallerMasks()
+        self.head_shards = HeadShards()
         self._second_axis = 0  # size of the second axis of the model's first input
         self._windows: int | None = None  # of torch's own multi-head attention, while it runs
         self.is_stopped = self.is_passing = False
+        self.unfinished_threads = 0  # that the model has started
         sites.on_begin.append(self._note_inputs)
         sites.on_symbolic.append(self._pass_symbolic_run)
+        sites.on_failure.append(self.note_failure)
+        sites.on_unseen_thread.append(self._note_unseen_thread)
 
     def __torch_function__(
         self, function: Any, subclasses: Any, args: tuple[Any, ...] = (), kwargs: Any = None
@@ -85,34 +111,95 @@ class Watcher(TorchFunctionMode):
         if rule[0] == "nothing":  # sizes, comparisons and the like
             return function(*args, **kwargs)
         describer = tap_of(function)
-        if describer is not None and subclasses:
-            result = run_by_subclass(self, function, subclasses, args, kwargs)
+        if describer is not None:
+            result = self._run_attending(describer, function, subclasses, args, kwargs)
             if result is not NotImplemented:
                 return result
-        if describer is not None and not is_backward():
-            if not are_readable(tensors_in((*args, *kwargs.values()))):
-                return self._run_unmapped(UNREADABLE, function, args, kwargs)
-            tapped = describer(*args, **kwargs)
-            if isinstance(tapped, Unmapped):
-                return self._run_unmapped(tapped.reason, function, args, kwargs)
-            if tapped is not None:
-                tapped = self.tracker.name_streams(tapped, (*args, *kwargs.values()))
-                planned = self.plan_tapped(tapped)
-                return self.run_planned(planned, lambda: function(*args, **kwargs))
         if function is F.multi_head_attention_forward:
             return run_multi_head(self, [self], args, kwargs)
         if rule[0] in ("product", "linear") and not self.products.is_idle:
-            result = self.products.run(rule[1], function, args, kwargs)
+            described = self.describe_product(rule, args)
+            result = run_described(described, function, args, kwargs)
         else:
             result = function(*args, **kwargs)
-        self.tracker.follow(rule, args, kwargs, result)
+        try:  # as `follow` does, without its frame
+            self.tracker.follow(rule, args, kwargs, result)
+        except Exception as error:
+            self.note_failure(error)
         return result
+
+    def _run_attending(
+        self,
+        describer: Describer,
+        function: Any,
+        subclasses: Any,
+        args: tuple[Any, ...],
+        kwargs: Any,
+    ) -> Any:
+        """Run a function that has a tap; NotImplemented if this call of it does not attend."""
+        if subclasses:
+            result = run_by_subclass(self, function, subclasses, args, kwargs)
+            if result is not NotImplemented:
+                return result
+        if is_backward():
+            return NotImplemented
+        if not self.caller_masks:
+            result = self.steps.run(self.runs, function, args, kwargs)
+            if result is not NotImplemented:
+                return result
+        planned = self._plan(describer, args, kwargs)
+        if isinstance(planned, Unmapped):
+            return self._run_unmapped(planned.reason, function, args, kwargs)
+        if planned is None:
+            return NotImplemented
+        return self.run_planned(planned, OriginalRun(function, args, kwargs))
+
+    def follow(self, rule: Rule, args: tuple[Any, ...], kwargs: Any, result: Any) -> None:
+        """Follow the data flow of a function that has run."""
+        try:
+            self.tracker.follow(rule, args, kwargs, result)
+        except Exception as error:
+            self.note_failure(error)
+
+    def describe_product(self, rule: Rule, args: tuple[Any, ...]) -> list[DescribedProduct]:
+        """A product that is about to run, if one factor is weights; otherwise nothing."""
+        try:
+            recent = self.products.describe(rule[1], args)
+        except Exception as error:
+            self.note_failure(error)
+            return []
+        return [] if recent is None else [(self.products, recent)]
+
+    def _plan(
+        self, describer: Describer, args: tuple[Any, ...], kwargs: Any
+    ) -> PlannedCall | Unmapped | None:
+        """How a call of a tapped function is going to run; None if it does not attend."""
+        operands = (*args, *kwargs.values())
+        try:
+            if not are_readable(tensors_in(operands)):
+                return Unmapped(UNREADABLE)
+            tapped = describe_local(describer, args, kwargs)
+            if not isinstance(tapped, Tapped):
+                return tapped
+            return self.plan_tapped(self.tracker.name_streams(tapped, operands))
+        except Exception as error:
+            return Unmapped(self.explain_failure(error))
+
+    def explain_failure(self, error: Exception) -> str:
+        """The reason of the gap where regard itself failed; raises errors that are to be seen."""
+        if are_raised() or self.options.editor:
+            raise error
+        return describe_failure(error)
+
+    def note_failure(self, error: Exception) -> None:
+        """Note a gap where regard itself failed, and let the model run on."""
+        self.note_unmapped(self.explain_failure(error))
 
     def _run_unmapped(self, reason: str, function: Any, args: tuple[Any, ...], kwargs: Any) -> Any:
         """Run a function that attends as if nobody watched, and note the gap."""
         result = function(*args, **kwargs)
         self.note_unmapped(reason)
-        self.tracker.follow(("other", rule_of(function)[1]), args, kwargs, result)
+        self.follow(("other", rule_of(function)[1]), args, kwargs, result)
         return result
 
     def note_unmapped(self, reason: str) -> None:
@@ -122,11 +209,16 @@ class Watcher(TorchFunctionMode):
         self.options.editor.refuse_unreadable(site)
         self.tracker.note_gap(reason)
 
+    def _note_unseen_thread(self, site: str) -> None:
+        """Note a gap where the model runs a module in a thread that is not watched."""
+        self.attended[site] = None
+        self.tracker.note_gap(UNSEEN_THREAD, site)
+
     def _pass_symbolic_run(self) -> None:
         """Let the run of a model with symbolic sizes pass unseen, and note it as a gap."""
         self.note_unmapped(UNREADABLE)
         self.is_passing = True
-        self.__torch_function__ = types.MethodType(_run_symbolic, self)  # type: ignore[method-assign]
+        self.__torch_function__ = types.MethodType(run_symbolic, self)  # type: ignore[method-assign]
 
     def resume(self) -> None:
         """See functions again, after a run with symbolic sizes."""
@@ -138,8 +230,10 @@ class Watcher(TorchFunctionMode):
 
         The method is replaced on the instance, so that a watcher that runs need not ask.
         """
+        if self.unfinished_threads and not self.is_stopped:
+            self.note_unmapped(UNFINISHED_THREAD)
         self.is_stopped = True
-        self.__torch_function__ = types.MethodType(_run_unseen, self)  # type: ignore[method-assign]
+        self.__torch_function__ = types.MethodType(run_unseen, self)  # type: ignore[method-assign]
 
     def plan_tapped(self, tapped: Tapped) -> PlannedCall:
         """Describe a call of a tapped function, and ask the caller for edits of it."""
@@ -157,6 +251,7 @@ class Watcher(TorchFunctionMode):
             tapped, streams = self._continue_cache(site, tapped, streams)
         windows = self._windows or self.sites.windows(len(tapped.query))
         record = self._note_padding(describe_call(site, tapped, streams, windows))
+        record = self._note_shard(record)
         editor = options.editor
         changes = editor.changes(call_for_edit(record, tapped)) if editor else []
         return PlannedCall(tapped, options, is_chosen, record, changes)
@@ -171,26 +266,35 @@ class Watcher(TorchFunctionMode):
             return tapped, streams
         return placed, (cached.stream, cached.stream)
 
-    def run_planned(self, planned: PlannedCall, run_original: Callable[[], Any]) -> Any:
+    def run_planned(self, planned: PlannedCall, run_original: OriginalRun) -> Any:
         """Run a tapped function; where the caller wants it, observed, edited and recorded."""
         record, changes = planned.record, planned.changes
-        if record is None or not (planned.is_chosen or changes):
-            result = run_original()
-        else:
-            result, record = observe_call(
-                record, planned.tapped, run_original, planned.options, changes
-            )
-        self._keep(planned, record, result)
+        try:
+            if record is None or not (planned.is_chosen or changes):
+                result = run_original()
+            else:
+                result, record = observe_call(
+                    record, planned.tapped, run_original, planned.options, changes
+                )
+            self._keep(planned, record, result)
+        except Exception as error:
+            if run_original.error is not None:
+                raise
+            self.note_failure(error)
+            return run_original()
         return result
 
     def note_finished(self, planned: PlannedCall, result: Any) -> None:
         """Record a tapped function that another watcher has run, with the planned changes."""
         record = planned.record
-        if record is not None and planned.is_chosen:
-            record = observe_finished_call(
-                record, planned.tapped, result, planned.options, planned.changes
-            )
-        self._keep(planned, record, result)
+        try:
+            if record is not None and planned.is_chosen:
+                record = observe_finished_call(
+                    record, planned.tapped, result, planned.options, planned.changes
+                )
+            self._keep(planned, record, result)
+        except Exception as error:
+            self.note_failure(error)
 
     def _keep(self, planned: PlannedCall, record: CallRecord | None, result: Any) -> None:
         """Keep the record of a call that has run, and note the stream of its result."""
@@ -208,9 +312,13 @@ class Watcher(TorchFunctionMode):
         if not manual.weights.numel():
             self.attended[self.sites.here] = None
             return
-        record = describe_manual_call(self.sites, manual)
+        local = localise_weights(manual)
+        if local is None:
+            self.note_unmapped(OTHER_AXIS)
+            return
+        record = self._note_shard(describe_manual_call(self.sites, local))
         if values is not None:
-            record = add_values_as_keys(record, *values)
+            record = add_values_as_keys(record, local_part(values[0]), values[1])
         streams = self.tracker.stream_names(record.site, manual.pair, record.sizes[2:])
         record = replace(
             record,
@@ -222,6 +330,12 @@ class Watcher(TorchFunctionMode):
         record = self.products.complete(self._note_padding(record))
         if self.options.sites.includes(record.site):
             self.runs.add(record)
+
+    @property
+    def complete_runs(self) -> list[list[CallRecord]]:
+        """The records of all sites but those that compute only a part of their context so."""
+        dropped = self.tracker.dropped_sites
+        return [run for run in self.runs.runs if run[0].site not in dropped]
 
     def begin_multi_head(self, query: Tensor, heads: int) -> None:
         """Note what torch's own multi-head attention folds together while it runs."""
@@ -244,6 +358,14 @@ class Watcher(TorchFunctionMode):
         )
         return record if real_tokens is None else replace(record, real_tokens=real_tokens)
 
+    def _note_shard(self, record: CallRecord) -> CallRecord:
+        """The record with the processes that have further heads of its call."""
+        shard = self.head_shards.of_call()
+        if shard is None:
+            return record
+        self.options.editor.refuse_split_heads(record.site)
+        return replace(record, shard=shard)
+
     def _note_inputs(self, inputs: ModelInputs) -> None:
         """Remember masks over tokens, and the second axis of the first input, perhaps the batch."""
         self.runs.begin_model_call()
@@ -258,84 +380,21 @@ class Watcher(TorchFunctionMode):
         return batch if second or not known or batch % known else known
 
 
-def _run_unseen(
-    watcher: Watcher, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
-) -> Any:
-    """Run a torch function for a watcher that was stopped."""
-    return function(*args, **kwargs or {})
+def share_between_threads(mode: TorchFunctionMode) -> None:
+    """Let several threads call a mode, one at a time.
+
+    Only a mode that a second thread inherits has a lock, so that all others need not ask for it.
+    """
+    if "__torch_function__" not in vars(mode):
+        mode.shared_lock = threading.RLock()  # type: ignore[attr-defined]
+        mode.__torch_function__ = types.MethodType(_run_alone, mode)  # type: ignore[method-assign]
 
 
-def _run_symbolic(
-    watcher: Watcher, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+def _run_alone(
+    mode: Any, function: Any, kinds: Any, args: tuple[Any, ...] = (), kwargs: Any = None
 ) -> Any:
-    """Run a torch function in a run with symbolic sizes; after its end, as ever."""
-    if is_tracing():
+    """Run a torch function while no other thread runs one for the same mode."""
+    if rule_of(function)[0] == "nothing":
         return function(*args, **kwargs or {})
-    watcher.resume()
-    return watcher.__torch_function__(function, types, args, kwargs)
-
-
-def run_by_subclass(
-    mode: TorchFunctionMode,
-    function: Any,
-    subclasses: Any,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-) -> Any:
-    """Let a tensor subclass among the arguments run a function that attends.
-
-    `torch.nn.attention.bias.CausalBias`, for instance, holds no numbers: only its class knows which
-    mask it stands for, and calls the function again with plain tensors. `mode`, which torch has
-    called and disables meanwhile, sees that call. NotImplemented if no subclass takes the call.
-    """
-    if not torch._C._is_torch_function_enabled():  # the subclass calls it for its own tensor
-        return NotImplemented
-    for kind in subclasses:
-        if issubclass(kind, LazyMask) or not issubclass(kind, Tensor):
-            continue  # a mask of ours is described by its facts
-        with mode:
-            result = kind.__torch_function__(function, subclasses, args, kwargs)
-        if result is not NotImplemented:
-            return result
-    return NotImplemented
-
-
-def run_multi_head(
-    mode: TorchFunctionMode,
-    watchers: Sequence[Watcher],
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-) -> Any:
-    """Run torch's own multi-head attention, and return the edited weights if it was edited.
-
-    `mode` is what torch has called: it disables a mode inside itself, and the calls inside are to
-    be seen.
-    """
-    query = args[0] if args else kwargs["query"]
-    heads = args[4] if len(args) > 4 else kwargs["num_heads"]
-    for watcher in watchers:
-        watcher.begin_multi_head(query, heads)
-    try:
-        with mode:
-            context, weights = _multi_head_function()(*args, **kwargs)
-    finally:
-        for watcher in watchers:
-            watcher.end_multi_head()
-    all_edited = (watcher.products.edited_weights for watcher in watchers)
-    edited = next((edited for edited in all_edited if edited is not None), None)
-    if weights is not None and edited is not None:
-        averaged = weights.numel() < edited.numel()
-        weights = (edited.mean(dim=1) if averaged else edited).reshape(weights.shape)
-    return context, weights
-
-
-@functools.cache
-def _multi_head_function() -> Callable[..., Any]:
-    """F.multi_head_attention_forward without its check for modes, which would call us again."""
-    function = F.multi_head_attention_forward
-    scope = function.__globals__ | {"has_torch_function": lambda operands: False}
-    copy = types.FunctionType(
-        function.__code__, scope, function.__name__, function.__defaults__, function.__closure__
-    )
-    copy.__kwdefaults__ = function.__kwdefaults__
-    return copy
+    with mode.shared_lock:
+        return type(mode).__torch_function__(mode, function, kinds, args, kwargs)

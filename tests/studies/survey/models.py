@@ -8,6 +8,7 @@ from regard.models import Tokenizer, Transformer
 from regard.models.generation import GenerationSettings
 
 TEXTS = [f"I love {what}{mark}" for what in ("you", "tea and cats", "tea") for mark in ("", ".")]
+UNEVEN = (TEXTS * 3)[:16]  # in portions of 5, the last is a batch for one process alone
 PAIRS = [
     ("I love you.", "我爱你。"),
     ("she loves tea", "她爱茶"),

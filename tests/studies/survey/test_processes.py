@@ -8,23 +8,24 @@ from pathlib import Path
 
 import pytest
 
-from regard.errors import RegardError
+from regard.errors import InputError, RegardError
 from regard.studies.survey import run as module
 from regard.studies.survey.files import from_json
 from regard.studies.survey.processes import Processes
 from regard.studies.survey.run import survey
-from studies.survey.models import TEXTS, reader, tokenizer
+from studies.survey.models import TEXTS, UNEVEN, reader, tokenizer
 from studies.survey.test_table import same
 
 TESTS = Path(__file__).parents[2]
 
 
-def shared(folder, processes=2, stopping=0, dying=0):
+def shared(folder, processes=2, stopping=0, dying=0, sharded=False):
     script = [
         str(TESTS / "studies/survey/survey_script.py"),
         str(folder),
         str(stopping),
         str(dying),
+        "sharded" if sharded else "",
     ]
     start = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
     if dying:
@@ -37,8 +38,8 @@ def shared(folder, processes=2, stopping=0, dying=0):
     return subprocess.run(command, env=settings, capture_output=True, text=True, timeout=300)
 
 
-def alone(**settings):
-    return survey(reader(), tokenizer(), TEXTS * 3, batch=17, **settings)
+def alone(texts=TEXTS * 3, **settings):
+    return survey(reader(), tokenizer(), texts, batch=17, **settings)
 
 
 @pytest.fixture(autouse=True)
@@ -97,6 +98,13 @@ def test_what_all_have_done_is_put_together(twins, monkeypatch):
     assert (found.examples, len(found.rows)) == (2, 14)
 
 
+def test_a_model_whose_heads_are_split_is_refused(twins, monkeypatch):
+    monkeypatch.setattr(Processes, "here", classmethod(lambda cls: twins))
+    monkeypatch.setattr(module, "is_tensor_parallel", lambda model: True)
+    with pytest.raises(InputError, match="split over processes, which needs all of them for each"):
+        survey(reader(), tokenizer(), TEXTS[:2])
+
+
 @pytest.mark.slow
 def test_two_processes_find_what_one_does_and_both_know_it(tmp_path):
     done = shared(tmp_path)
@@ -120,3 +128,13 @@ def test_when_one_dies_the_others_say_so(tmp_path):
     done = shared(tmp_path, dying=7)
     assert done.returncode != 0
     assert "another of the 2 processes has ended; run the same again" in done.stderr
+
+
+@pytest.mark.slow
+def test_a_model_that_is_sharded_by_fsdp_is_surveyed_as_the_whole_one(tmp_path):
+    done = shared(tmp_path, sharded=True)
+    assert done.returncode == 0, done.stderr
+    for rank in (0, 1):
+        # gathered shards lie at other addresses than whole parameters, and the float32 products of
+        # the model itself may then be summed in another order
+        same(found(tmp_path, rank), alone(UNEVEN), relative_error=1e-6)

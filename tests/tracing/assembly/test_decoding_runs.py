@@ -191,3 +191,56 @@ def test_keys_from_nobody_knows_where_are_known_again():
     (only,) = seen[1]
     assert only.kind == "decoder"
     assert only.shape == (HEADS, LENGTH, LENGTH)
+
+
+class Chunks(nn.Module):
+    """Self-attention whose queries come in chunks, as code that saves memory has them."""
+
+    def __init__(self, by_hand, causal):
+        super().__init__()
+        self.embedding, self.by_hand = nn.Embedding(31, DIM), by_hand
+        visible = torch.ones(LENGTH, LENGTH, dtype=torch.bool)
+        self.mask = visible.tril() if causal else visible
+
+    def forward(self, ids):
+        x = self.embedding(ids)
+        chunks = zip(x.split(3, 1), self.mask.split(3), strict=True)
+        return torch.cat([self.attend(chunk, x, mask) for chunk, mask in chunks], 1)
+
+    def attend(self, query, key, mask):
+        if not self.by_hand:
+            return F.scaled_dot_product_attention(query, key, key, None if mask.all() else mask)
+        scores = (query @ key.mT / DIM**0.5).masked_fill(~mask, -torch.inf)
+        return scores.softmax(-1) @ key
+
+
+@pytest.mark.parametrize("by_hand", [False, True])
+@pytest.mark.parametrize("causal", [False, True])
+def test_queries_that_come_in_chunks_are_the_rows_of_one_map(by_hand, causal):
+    model, ids = Chunks(by_hand, causal), torch.randint(31, (BATCH, LENGTH))
+    with torch.no_grad(), regard.watch(model) as seen:
+        model(ids)
+    x = model.embedding(ids).detach()
+    expected = (x @ x.mT / DIM**0.5).masked_fill(~model.mask, -torch.inf).softmax(-1)
+    for number, trace in enumerate(seen):
+        (shown,) = trace.maps
+        assert shown.kind == ("decoder" if causal else "encoder")
+        torch.testing.assert_close(shown.weights(0), expected[number])
+
+
+@pytest.mark.parametrize(("prompt_heads", "step_heads"), [(4, 2), (2, 4)])
+def test_a_step_goes_on_whether_its_heads_of_keys_are_repeated_or_not(prompt_heads, step_heads):
+    keys, queries = torch.randn(BATCH, 2, LENGTH, DIM), torch.randn(BATCH, 4, LENGTH, DIM)
+    repeated = {2: keys, 4: keys.repeat_interleave(2, dim=1)}
+    with regard.watch(nn.Identity()) as seen:
+        first = repeated[prompt_heads][:, :, :-1]
+        attend = {"enable_gqa": True}
+        F.scaled_dot_product_attention(queries[:, :, :-1], first, first, is_causal=True, **attend)
+        whole = repeated[step_heads]
+        F.scaled_dot_product_attention(queries[:, :, -1:], whole, whole, **attend)
+    scores = queries @ repeated[4].mT / DIM**0.5
+    hidden = torch.ones(LENGTH, LENGTH).triu(1).bool()
+    expected = scores.masked_fill(hidden, -torch.inf).softmax(-1)
+    for trace, weights in zip(seen, expected, strict=True):
+        (only,) = trace.maps
+        torch.testing.assert_close(only.weights(), weights)

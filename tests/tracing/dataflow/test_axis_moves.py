@@ -102,3 +102,11 @@ def test_two_axes_become_one_and_two_again():
     assert merged_axis(grid, row, -2) == -2
     assert split_axis(row, grid, -2) == -2
     assert split_axis(row, grid, -2, count=3) == LOST
+
+
+@pytest.mark.parametrize("axis", [-2, -1])
+def test_axes_of_size_one_stay_apart_where_a_reshape_folds_heads(axis):
+    """The weights of a first decoding step: one query, one key."""
+    weights, folded = torch.ones(2, 3, 1, 1), torch.ones(6, 1, 1)
+    for source, result in ((weights, folded), (folded, weights)):
+        assert LAYOUTS["view"](("view", (), {}, result), source, axis) == axis

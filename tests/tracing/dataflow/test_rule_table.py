@@ -26,7 +26,8 @@ from regard.tracing.dataflow.rule_table import BY_NAME, rule_of
         (torch.einsum, "product"),
         (torch.ops.aten.bmm.default, "product"),
         (torch._VF.gru, "recur"),
-        (torch.fft.fft, "other"),
+        (torch.fft.fft, "fourier"),
+        (torch.fft.ifft, "other"),
     ],
 )
 def test_a_function_of_torch_has_the_rule_of_its_name(function, rule):

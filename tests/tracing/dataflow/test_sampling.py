@@ -72,7 +72,7 @@ def test_samples_that_are_changed_before_they_are_weighted_are_a_gap():
 
 
 def test_a_map_of_too_many_cells_is_a_gap(monkeypatch):
-    monkeypatch.setattr("regard.tracing.dataflow.tracker.MAX_NUMBERS", 100)
+    monkeypatch.setattr("regard.tracing.dataflow.sampled_values.MAX_NUMBERS", 100)
     with regard.watch(model := Deformable()) as seen:
         model(*inputs())
     assert [gap.reason for gap in seen[0].gaps] == [sampling.TOO_LARGE]

@@ -74,3 +74,27 @@ def test_self_attention_with_rotary_positions_and_a_static_cache_is_no_cross_att
         model(torch.randint(11, (1, TOKENS)))
     (attention_map,) = seen[0]
     assert (attention_map.kind, attention_map.shape) == ("decoder", (1, TOKENS, TOKENS))
+
+
+class ClampedByScript(nn.Module):
+    """Attention whose scores go through a compiled function, which shows nothing of itself."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding, self.key = nn.Embedding(31, 6), nn.Linear(6, 6)
+        self.clamp = torch.jit.trace(lambda scores: (scores / 5).tanh() * 5, torch.zeros(1))
+
+    def forward(self, ids):
+        x = self.embedding(ids)
+        self.expected = self.clamp(x @ self.key(x).mT).softmax(-1)
+        return self.expected @ x
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch.jit
+def test_weights_of_scores_that_a_compiled_function_returns_are_a_map():
+    model, ids = ClampedByScript(), torch.randint(31, (2, 7))
+    with torch.no_grad(), regard.watch(model) as seen:
+        model(ids)
+    for number, trace in enumerate(seen):
+        (shown,) = trace.maps
+        assert torch.equal(shown.weights(0), model.expected[number])

@@ -192,3 +192,26 @@ def test_values_that_are_learned_or_unknown_are_summed_by_a_map(unknown):
     (attention_map,) = seen[1].maps
     assert attention_map.shape == ((4, 5, 7) if unknown else (4, 5, 5))
     torch.testing.assert_close(attention_map.weights().mean(0), averaged[1])
+
+
+class TalkingHeads(nn.Module):
+    """Heads are mixed by 1x1 convolutions before and after the softmax (Shazeer et al. 2020)."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(13, 12)
+        self.before, self.after = nn.Conv2d(3, 3, 1), nn.Conv2d(3, 3, 1)
+
+    def forward(self, ids):
+        x = self.embed(ids).unflatten(-1, (3, 4)).transpose(1, 2)
+        self.weights = self.after(self.before(x @ x.mT).softmax(-1))
+        return self.weights @ x
+
+
+@torch.no_grad()
+def test_a_map_has_the_weights_after_heads_were_mixed_by_a_convolution():
+    with regard.watch(model := TalkingHeads()) as seen:
+        model(torch.randint(13, (2, 7)))
+    for example, trace in enumerate(seen):
+        (attention_map,) = trace.maps
+        torch.testing.assert_close(attention_map.weights(), model.weights[example])

@@ -154,3 +154,15 @@ def test_without_a_watcher_the_function_runs_itself():
     query, key = sides()
     expected, _ = plain(None, query, key, key, None, 0.3)
     assert torch.equal(Odd(plain)(query, key)[0], expected)
+
+
+def test_a_row_that_is_hidden_by_minus_infinity_stays_no_number():
+    module, (query, key) = Odd(plain), sides()
+    mask = torch.zeros(BATCH, 1, LENGTH, LENGTH)
+    mask[0, :, 3] = -torch.inf
+    alone, _ = module(query, key, mask)
+    with regard.watch(module) as seen:
+        watched, _ = module(query, key, mask)
+    assert alone[0, 3].isnan().all()
+    torch.testing.assert_close(watched, alone, equal_nan=True)
+    assert seen[1].maps[0].shape == (HEADS, LENGTH, LENGTH)

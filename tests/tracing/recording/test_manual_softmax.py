@@ -57,3 +57,8 @@ def test_windows_are_parts_and_not_heads():
     folded = WEIGHTS.flatten(0, 1)
     found = to_four_axes(folded, pair(-2, -1, whole=False), BATCH)
     assert torch.equal(found, folded[:, None])
+
+
+def test_heads_of_tokens_without_a_batch_are_heads():
+    weights = torch.rand(HEADS, KEYS, KEYS)
+    assert torch.equal(to_four_axes(weights, pair(-2, -1), KEYS), weights[None])

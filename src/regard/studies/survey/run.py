@@ -16,6 +16,7 @@ from regard.studies.survey.files import from_json, to_json
 from regard.studies.survey.processes import Processes
 from regard.studies.survey.state import State, StateFile, fingerprint, text_digest
 from regard.studies.survey.table import Survey
+from regard.tracing.head_shards import is_tensor_parallel
 from regard.tracing.statistics.collect import BatchStatistics
 from regard.tracing.statistics.corpus import CorpusRunner, TextGroup
 from regard.tracing.statistics.texts import TokenKinds
@@ -59,6 +60,12 @@ def survey(
     """
     if batch < 1 or (longest is not None and longest < 1):
         raise InputError(f"expected at least one token, got batch={batch} and longest={longest}")
+    if Processes.here().size > 1 and is_tensor_parallel(model):
+        raise InputError(
+            "expected a model that each process can run on its own texts, got "
+            f"{type(model).__name__} with heads split over processes, which needs all of them for "
+            "each text; survey it whole, or sharded by FSDP2"
+        )
     passes = CorpusRunner(model, tokenizer, KINDS, tokens=batch, longest=longest)
     settings = {
         "model": fingerprint(model),
@@ -139,6 +146,10 @@ class SurveyRun:
             own_survey = self._progress[1].survey
             if processes.rank < len(round_groups):
                 own_survey = own_survey + self._survey_group(round_groups[processes.rank])
+            else:
+                # a model that is sharded runs only if all processes run it, so that one without a
+                # group of its own runs one that another process counts
+                self._passes.run_group(round_groups[-1])
             # the groups of the other processes count as done too: they run at the same time
             own = replace(start, survey=own_survey, groups=first + len(round_groups))
             self._progress = self._progress[0], own

@@ -156,10 +156,16 @@ def fingerprint(model: nn.Module) -> str:
     digest = hashlib.sha256(type(model).__name__.encode())
     for name, parameter in model.named_parameters():
         digest.update(f"{name} {tuple(parameter.shape)} {parameter.dtype}".encode())
-        numbers = parameter.detach().flatten()
+        numbers = _whole(parameter.detach()).flatten()
         sample = numbers[:: max(1, len(numbers) // _SAMPLE)][:_SAMPLE]
         digest.update(sample.to("cpu", torch.float32).numpy().tobytes())
     return digest.hexdigest()[:16]
+
+
+def _whole(parameter: torch.Tensor) -> torch.Tensor:
+    """A parameter with the parts that other processes have, where FSDP2 has sharded it."""
+    whole: torch.Tensor = getattr(parameter, "full_tensor", lambda: parameter)()
+    return whole
 
 
 def text_digest(texts: Iterable[Any], before: str = "") -> str:

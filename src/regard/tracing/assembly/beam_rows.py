@@ -54,11 +54,6 @@ def find_trace_rows(runs: list[list[CallRecord]], labelled: Tensor | None = None
     return [rows[n] for n in range(len(runs))]
 
 
-def _batch_size(record: CallRecord) -> int:
-    """How many examples a call had."""
-    return record.sizes[0] // record.windows
-
-
 def _group_runs(runs: list[list[CallRecord]]) -> dict[GroupKey, list[int]]:
     """The numbers of runs that took the same steps together, as all layers of a decoder do.
 
@@ -67,7 +62,7 @@ def _group_runs(runs: list[list[CallRecord]]) -> dict[GroupKey, list[int]]:
     repeats = Counter[Any]()
     groups: dict[GroupKey, list[int]] = {}
     for n, run in enumerate(runs):
-        batches = tuple(map(_batch_size, run))
+        batches = tuple(record.examples for record in run)
         groups.setdefault((batches, repeats[run[0].run_key, batches]), []).append(n)
         repeats[run[0].run_key, batches] += 1
     return groups
@@ -75,7 +70,7 @@ def _group_runs(runs: list[list[CallRecord]]) -> dict[GroupKey, list[int]]:
 
 def _find_history(runs: list[list[CallRecord]]) -> RowHistory:
     """The rows of traces in runs that took the same steps, recognised by keys."""
-    batches = list(map(_batch_size, runs[0]))
+    batches = [record.examples for record in runs[0]]
     unmoved = all(record.row_matches is None for run in runs for record in run)
     if len(set(batches)) == 1 and unmoved:
         return RowHistory([list(range(batches[0]))] * len(batches), batches[0])
@@ -158,20 +153,20 @@ def _rows_from_labels(runs: list[list[CallRecord]], labelled: StepRows) -> list[
     """The caller's rows for the runs that decoded; rows of encoders by example."""
     calls = Counter[Any]()
     for run in runs:
-        calls[run[0].run_key] += len(run)
+        calls[run[0].run_key] += len(run) + len(run[0].replaced)
     most = max(calls.values())
-    first_batches = [_batch_size(run[0]) for run in runs if calls[run[0].run_key] == most]
+    first_batches = [run[0].examples for run in runs if calls[run[0].run_key] == most]
     start = first_batches[0] if most > 1 else max(first_batches)
     rows, steps_before = list[StepRows](), Counter[Any]()
     for run in runs:
         key = run[0].run_key
-        decoded = calls[key] == most and (most > 1 or _batch_size(run[0]) == start)
+        decoded = calls[key] == most and (most > 1 or run[0].examples == start)
         if len(run) > 1 or decoded:
             first_step = steps_before[key] if len(run) == 1 else 0
             rows.append(_decoder_rows(run, labelled, first_step))
         else:
-            rows.append([_encoder_rows(labelled[0], start, _batch_size(run[0]))])
-        steps_before[key] += len(run)
+            rows.append([_encoder_rows(labelled[0], start, run[0].examples)])
+        steps_before[key] += len(run) + len(run[0].replaced)
     return rows
 
 
@@ -179,13 +174,13 @@ def _decoder_rows(run: list[CallRecord], labelled: StepRows, first_step: int) ->
     """The caller's rows for a run that began at a step; a prompt read in pieces is one step."""
     pieces = next((n for n, record in enumerate(run) if record.sizes[2] == 1), len(run))
     more = 0 if len(run) == len(labelled) else max(0, pieces - 1)
-    rows = []
+    run, rows = run * (1 + len(run[0].replaced)) if len(run) == 1 else run, []
     for n, record in enumerate(run):
         step = first_step + max(0, n - more)
         row = labelled[step] if step < len(labelled) else [-1] * len(labelled[0])
-        if max(row, default=-1) >= _batch_size(record):
+        if max(row, default=-1) >= record.examples:
             raise InputError(
-                f"TokenLabels expected rows below {_batch_size(record)} at step {step}, as many as "
+                f"TokenLabels expected rows below {record.examples} at step {step}, as many as "
                 f"{record.site!r} had in its batch, got {max(row)}"
             )
         rows.append(row)

@@ -1,17 +1,21 @@
 """Groups records into runs while a model runs: each decoding step joins the steps it continues."""
 
-from collections.abc import Iterator
-from dataclasses import replace
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import torch
-from jaxtyping import Bool
 from torch import Tensor
 
 from regard.kernels.observe.full_weights import weigh
-from regard.masks import Area
+from regard.kernels.observe.one_query import QueryRows
+from regard.masks import Area, causal
+from regard.tracing.assembly.rereading import replaces_earlier
+from regard.tracing.assembly.row_matching import equal_rows, match_rows, near_rows
 from regard.tracing.mask_reading.dense import count_written_keys, describe_dense_mask
+from regard.tracing.recording.options import WatchOptions
 from regard.tracing.recording.record import CallRecord, RunKey
+
+__all__ = ["CachedKeys", "DecodingRuns", "StepsAtSite", "equal_rows", "near_rows"]
 
 
 class CachedKeys(NamedTuple):
@@ -21,6 +25,36 @@ class CachedKeys(NamedTuple):
     earlier_keys: int
 
 
+@dataclass(frozen=True, eq=False)
+class StepsAtSite:
+    """Decoding steps that go on with a run, and are not records yet (`decoding_steps.py`)."""
+
+    site: str
+    stream: str
+    run: list[CallRecord]
+    rows: QueryRows
+    options: WatchOptions
+
+    def record(self) -> CallRecord:
+        """One record of all steps."""
+        rows = self.rows
+        observation = rows.observation()
+        return CallRecord(
+            self.site,
+            self.stream,
+            self.stream,
+            rows.queries,
+            rows.new_keys,
+            observation.scoring,
+            mask=causal(),
+            key_count=rows.keys,
+            observation=observation,
+            heads=self.options.sites.heads(self.site),
+            keys_seen=rows.keys,
+            steps=rows.count,
+        )
+
+
 class DecodingRuns:
     """The calls of a block: `runs` are lists of records that continue one another.
 
@@ -28,8 +62,11 @@ class DecodingRuns:
     began in the same call of the model, and continue in the order in which they began.
     """
 
+    takes_steps = True  # whether decoding steps may be noted in `steps` instead of added
+
     def __init__(self) -> None:
-        self.runs: list[list[CallRecord]] = []
+        self._runs: list[list[CallRecord]] = []
+        self.steps: dict[str, StepsAtSite] = {}  # by site, those that are not records yet
         # by site, the runs that may go on, the one that did so longest ago first
         self._open: dict[str, list[list[CallRecord]]] = {}
         self._model_call = 0  # number of the running call of the model; 0 if none was noted
@@ -39,12 +76,47 @@ class DecodingRuns:
         # streams that were found to continue another one, by their own names
         self._continued_streams: dict[str | None, str] = {}
 
+    @property
+    def runs(self) -> list[list[CallRecord]]:
+        """All runs, with all their records."""
+        for site in list(self.steps):
+            self._make_record(site)
+        return self._runs
+
+    def _make_record(self, site: str) -> None:
+        """Let the steps at a site that are not records yet become one."""
+        steps = self.steps.pop(site, None)
+        if steps is not None and steps.rows.count:
+            steps.run.append(steps.record())
+
+    def simple_run(self, site: str, stream: str) -> list[CallRecord] | None:
+        """The only open run at a site, if it is self-attention of one example in this stream."""
+        runs = self._open.get(site, ())
+        if len(runs) != 1 or runs[0][-1].run_key != (site, stream, stream):
+            return None
+        is_simple = all(
+            record.sizes[0] == record.windows == 1
+            and record.shard is None
+            and record.head_indices is None
+            and record.weights is None
+            and record.scoring is not None
+            and record.key_count == record.keys_seen
+            and record.exact
+            for record in runs[0]
+        )
+        return runs[0] if is_simple else None
+
+    def note_continued(self, stream: str) -> None:
+        """Note that self-attention of a stream has continued a run."""
+        self._continued[stream] = True
+
     def begin_model_call(self) -> None:
         """Note that the model is called, so that what follows is not a loop of one call."""
         self._model_call += 1
 
     def add(self, record: CallRecord) -> None:
         """Append a record to the run that it continues, or begin a run with it."""
+        self._make_record(record.site)
         record = self._reclassify(drop_unwritten_keys(self._join_streams(record)))
         runs = self._open.setdefault(record.site, [])
         continuation = None
@@ -56,7 +128,8 @@ class DecodingRuns:
                     runs.sort(key=lambda other: other is run)  # it is the newest now
                 break
         else:
-            self._begin_run(record)
+            if not self._replace_run(record):
+                self._begin_run(record)
         if record.is_self_attention:
             self._continued[record.query_stream] = continuation is not None
 
@@ -65,15 +138,37 @@ class DecodingRuns:
         runs = self._open.get(record.site, ())
         return [run for run in runs if run[-1].run_key == record.run_key]
 
+    def _replace_run(self, record: CallRecord) -> bool:
+        """Replace the run of an earlier call of the model if a record reads all of it again."""
+        for run in self._runs_like(record):
+            first = run[0]
+            if len(run) == 1 and 0 < first.model_call < self._model_call:
+                if not replaces_earlier(record, first):
+                    continue
+                lasting = _make_lasting(record)
+                run[:] = [
+                    replace(
+                        lasting,
+                        keys_seen=record.key_count,
+                        model_call=self._model_call,
+                        replaced=(*first.replaced, first.sizes[2]),
+                    )
+                ]
+                self._begun[record.run_key] = self._model_call
+                self._open[record.site].sort(key=lambda other: other is run)
+                return True
+        return False
+
     def _begin_run(self, record: CallRecord) -> None:
         """Begin a run; those of earlier calls of the model go on no longer."""
         key, runs = record.run_key, self._open[record.site]
         if not self._model_call or self._begun.get(key) != self._model_call:
             runs[:] = [run for run in runs if run[-1].run_key != key]
         self._begun[key] = self._model_call
-        run = [replace(_make_lasting(record), keys_seen=record.key_count)]
+        places = {"keys_seen": record.key_count, "model_call": self._model_call}
+        run = [_make_lasting(record, **places)]
         runs.append(run)
-        self.runs.append(run)
+        self._runs.append(run)
 
     def find_cached_keys(
         self, site: str, streams: tuple[str | None, str | None], key: Tensor, queries: int
@@ -83,6 +178,7 @@ class DecodingRuns:
         It tells that queries attend to their own stream, where the data flow names two: a prompt of
         vectors goes on with embedded ids, a picture with text. None if there is no such run.
         """
+        self._make_record(site)
         for run in self._open.get(site, ()):
             last = run[-1]
             if not run[0].is_self_attention or not (before := _keys_before(last, key, queries)):
@@ -122,8 +218,8 @@ class DecodingRuns:
                 continue
             if run[-1].query_stream not in (None, record.key_stream):
                 continue
-            if run[0].key_count != record.key_count:
-                continue
+            if run[0].key_count != record.key_count or run[0].sizes[2] != 1:
+                continue  # the last of several chunks of queries may have one too
             if not _has_same_keys(record, run[0], whole=True):
                 continue
             run[:] = [replace(earlier, query_stream=None) for earlier in run]
@@ -135,6 +231,7 @@ class DecodingRuns:
         earlier = run[-1]
         if record.sizes[1] != earlier.sizes[1] or record.windows != earlier.windows:
             return None
+        record = _match_key_heads(record, earlier.key.shape[1])
         if record.weights is None and earlier.weights is not None and record.scoring is not None:
             # a prompt with rows that see nothing is kept by its weights, later steps by scores
             weights = weigh(record.query, record.key, record.scoring)
@@ -142,7 +239,8 @@ class DecodingRuns:
         if (record.weights is None) != (earlier.weights is None):
             return None
         if record.is_self_attention:
-            return continue_with_more_keys(record, earlier)
+            chunk = continue_with_more_queries(record, run, self._model_call)
+            return chunk or continue_with_more_keys(record, earlier)
         same_sizes = record.key_count == run[0].key_count and record.sizes[2] <= earlier.sizes[2]
         continued = self._continued.get(record.query_stream)
         if continued is None and same_sizes:
@@ -150,6 +248,25 @@ class DecodingRuns:
         if not same_sizes or not continued:
             return None
         return replace(_make_lasting(record, 0), keys_seen=record.key_count)
+
+
+def _match_key_heads(record: CallRecord, heads: int) -> CallRecord:
+    """The record with this many heads of keys: a model may repeat them or not."""
+    key, value = record.key, record.value
+    if key.shape[1] == heads or not key.shape[1] or not heads:
+        return record
+    value = None if value is None else _match_heads(value, heads)
+    return replace(record, key=_match_heads(key, heads), value=value)
+
+
+def _match_heads(side: Tensor, heads: int) -> Tensor:
+    """Keys or values with this many heads, repeated or, if they are repeated, each once."""
+    own = side.shape[1]
+    if own < heads and heads % own == 0:
+        return side.repeat_interleave(heads // own, dim=1)
+    times = own // heads
+    is_repeated = own % heads == 0 and torch.equal(side[:, ::times], side[:, times - 1 :: times])
+    return side[:, ::times] if is_repeated else side
 
 
 def _keys_before(earlier: CallRecord, key: Tensor, queries: int) -> int:
@@ -163,9 +280,10 @@ def _keys_before(earlier: CallRecord, key: Tensor, queries: int) -> int:
     if before <= 0 or not earlier.key.shape[2]:
         return 0
     last, known = key[:, :, before - 1], earlier.key[:, :, -1]
+    last = last if last.shape[1] == known.shape[1] else _match_heads(last, known.shape[1])
     if torch.equal(last, known):
         return before
-    matches = any(bool(match.any(1).all()) for match in _row_matches(last, known))
+    matches = any(bool(match.any(1).all()) for match in match_rows(last, known))
     return before if matches else 0
 
 
@@ -186,37 +304,29 @@ def continue_with_more_keys(record: CallRecord, earlier: CallRecord) -> CallReco
     before, last = record.key[:, :, keys - queries - 1], earlier.key[:, :, -1]
     matches = None
     if not torch.equal(before, last):
-        candidates = _row_matches(before, last)
+        candidates = match_rows(before, last)
         matches = next((match for match in candidates if bool(match.any(1).all())), None)
         if matches is None:
             return None
     return replace(_make_lasting(record, queries), keys_seen=keys_seen, row_matches=matches)
 
 
-def _row_matches(one: Tensor, other: Tensor) -> Iterator[Bool[Tensor, "batch earlier"]]:
-    """Which rows may be which: those that are equal, else those that are equal up to rounding.
+def continue_with_more_queries(
+    record: CallRecord, run: list[CallRecord], model_call: int
+) -> CallRecord | None:
+    """Self-attention whose queries come in chunks: the record without keys, None if they do not.
 
-    A cache that is compressed computes its keys anew at each step.
+    Within one call of the model, each chunk attends to the same keys.
     """
-    if one.shape[1:] == other.shape[1:]:
-        yield equal_rows(one, other)
-        yield near_rows(one, other)
-
-
-def equal_rows(one: Tensor, other: Tensor) -> Bool[Tensor, "batch earlier"]:
-    """Which rows of one tensor equal which rows of another, bit for bit."""
-    bits = torch.cat([one, other]).flatten(1).contiguous().view(torch.uint8)
-    number: Tensor = torch.unique(bits, dim=0, return_inverse=True)[1]
-    return number[: len(one), None] == number[None, len(one) :]
-
-
-def near_rows(one: Tensor, other: Tensor) -> Bool[Tensor, "batch earlier"]:
-    """Which rows of one tensor equal which rows of another up to rounding."""
-    exact = "donot_use_mm_for_euclid_dist"
-    one, other, precision = one.flatten(1), other.flatten(1), torch.finfo(one.dtype).eps
-    distance = torch.cdist(one.float(), other.float(), compute_mode=exact)
-    near: Tensor = distance <= max(1e-4, 4 * precision) * one.float().norm(dim=1, keepdim=True)
-    return near
+    first, keys = run[0], record.key_count
+    queries = record.sizes[2] + sum(chunk.sizes[2] for chunk in run)
+    if first.model_call != model_call or queries > keys or run[-1].keys_seen != keys:
+        return None
+    if first.sizes[0] != record.sizes[0] or first.key_count != keys:
+        return None
+    if not _has_same_keys(record, first, whole=record.weights is None):
+        return None
+    return replace(_make_lasting(record, 0), keys_seen=keys, model_call=model_call)
 
 
 def drop_unwritten_keys(record: CallRecord) -> CallRecord:
@@ -257,19 +367,19 @@ def _has_same_keys(record: CallRecord, first: CallRecord, *, whole: bool = False
     return one.shape[1:] == other.shape[1:] and bool(near_rows(one, other).any(1).all())
 
 
-def _make_lasting(record: CallRecord, new: int | None = None) -> CallRecord:
+def _make_lasting(record: CallRecord, new: int | None = None, **places: Any) -> CallRecord:
     """The record with only its `new` last keys, and copies of buffers that may be overwritten.
 
-    None keeps all keys. Of a manual call only the last key is kept: it tells which row of the
-    batch the next call continues.
+    None keeps all keys; `places` are further fields of the record. Of a manual call only the last
+    key is kept: it tells which row of the batch the next call continues.
     """
     value = record.value
     if value is not None:
         value = _copy_buffer(value) if new is None else _last_keys(value, new)
     if record.weights is not None:
-        return replace(record, key=record.key[:, :, -1:].clone(), value=value)
+        return replace(record, key=record.key[:, :, -1:].clone(), value=value, **places)
     key = _copy_buffer(record.key) if new is None else _last_keys(record.key, new)
-    return replace(record, query=_copy_buffer(record.query), key=key, value=value)
+    return replace(record, query=_copy_buffer(record.query), key=key, value=value, **places)
 
 
 def _last_keys(side: Tensor, count: int) -> Tensor:

@@ -45,6 +45,7 @@ def add_extras(
         values=None if value is None else value[place.example, :, columns],
         gradient=None if gradient is None else gradient[place.example, :, rows],
         output_projection=record.output,
+        head_indices=record.head_indices,
     )
     if record.edits:
         patches = [_cut_patch(edit, place) for edit in record.edits]

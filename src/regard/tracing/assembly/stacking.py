@@ -11,7 +11,12 @@ from torch import Tensor
 from regard.kernels.observe import Observation, Statistics, Top
 from regard.masks import Area, Bias, Mask, causal, everything, tensor_bias
 from regard.tracing.mask_reading.dense import describe_dense_mask
-from regard.tracing.recording.record import CallRecord, EditedWeights, GradientSlot
+from regard.tracing.recording.record import (
+    CallRecord,
+    EditedWeights,
+    GradientSlot,
+    InnerPart,
+)
 
 BatchRows = Sequence[int]  # the row of a step's batch that each trace has; -1 after its end
 
@@ -21,33 +26,85 @@ class StackedCall:
     """A run as one record, and which part of it belongs to each trace.
 
     `rows` is the row of the record's batch that each trace has, -1 for none. `query_counts` is how
-    many of the queries belong to the trace; those after them came when it had ended.
+    many of the queries belong to the trace; those after them came when it had ended. `in_loop` is
+    True if the model attends to one example, or to one picture, after another.
     """
 
     record: CallRecord
     rows: Sequence[int]
     query_counts: Sequence[int]
+    in_loop: bool = False
+
+    def parts_of(self, trace: int) -> list[InnerPart]:
+        """The parts of the record that belong to a trace."""
+        row = self.rows[trace]
+        return self.record.parts_of(row) if row >= 0 else []
 
 
 def stack_run(run: list[CallRecord], rows: Sequence[BatchRows]) -> StackedCall:
     """The stacked call of a run; `rows` are those that the traces had at each of its steps."""
     traces = range(len(rows[0]))
+    if len(rows) > len(run):
+        return _end_traces(run[0], rows)
     queries = [record.sizes[2] for record in run]
     query_counts = [
         sum(count for count, row in zip(queries, rows, strict=True) if row[trace] >= 0)
         for trace in traces
     ]
     if len(run) == 1:
-        return StackedCall(run[0], rows[0], query_counts)
+        return StackedCall(run[0], rows[0], query_counts, run[0].inner_parts is not None)
     # the batch of the stacked record are the traces
     places = [trace if rows[0][trace] >= 0 else -1 for trace in traces]
-    windows = run[0].windows
-    if windows > 1:
+    windows, parts = run[0].windows, run[0].inner_parts
+    if parts is not None:  # one row of one example in each step, as in a loop over examples
+        first = {part.example: part.row for part in reversed(parts.parts)}
+        rows = [[first.get(row, -1) for row in step] for step in rows]
+        places = [trace if rows[0][trace] >= 0 else -1 for trace in traces]
+        run = [replace(record, inner_parts=None) for record in run]
+    elif windows > 1:
         rows = [
             [max(-1, row * windows + window) for row in step for window in range(windows)]
             for step in rows
         ]
-    return StackedCall(stack_records(run, rows), places, query_counts)
+    return StackedCall(stack_records(run, rows), places, query_counts, parts is not None)
+
+
+def _end_traces(record: CallRecord, rows: Sequence[BatchRows]) -> StackedCall:
+    """A record that took the place of earlier ones, where some traces have ended with those.
+
+    `rows` has the steps of those, too; no row has moved between them.
+    """
+    counts = [*record.replaced, record.sizes[2]]
+    ends = [
+        max((step for step, row in enumerate(rows) if row[trace] >= 0), default=-1)
+        for trace in range(len(rows[0]))
+    ]
+    places = [rows[end][trace] if end >= 0 else -1 for trace, end in enumerate(ends)]
+    query_counts = [counts[end] if end >= 0 else 0 for end in ends]
+    return StackedCall(record, places, query_counts, record.inner_parts is not None)
+
+
+def split_steps(run: list[CallRecord]) -> list[CallRecord]:
+    """The run with a record for each decoding step, where some stand for several."""
+    return [step for record in run for step in _split_record(record)]
+
+
+def _split_record(record: CallRecord) -> list[CallRecord]:
+    observation, count = record.observation, record.steps
+    if count == 1 or observation is None or observation.statistics is None:
+        return [record]
+    assert record.scoring is not None
+    columns = [column.split(1, dim=2) for column in vars(observation.statistics).values()]
+    parts = (record.query, record.key, observation.lse)
+    rows = zip(*(part.split(1, dim=2) for part in parts), zip(*columns, strict=True), strict=True)
+    steps = []
+    for number, (query, key, lse, numbers) in enumerate(rows):
+        keys = record.keys_seen - count + 1 + number
+        scoring = replace(record.scoring, mask=None, offset=keys - 1)
+        observed = replace(observation, lse=lse, statistics=Statistics(*numbers), scoring=scoring)
+        step = replace(record, query=query, key=key, mask=None, scoring=scoring, key_count=keys)
+        steps.append(replace(step, observation=observed, keys_seen=keys, steps=1))
+    return steps
 
 
 def stack_records(records: list[CallRecord], rows: Sequence[BatchRows]) -> CallRecord:
@@ -166,9 +223,12 @@ def _place_edits(steps: list[CallRecord]) -> tuple[EditedWeights, ...]:
 def _stack_masks(records: list[CallRecord], rows: Sequence[BatchRows]) -> Mask | None:
     """The mask of the stacked call."""
     is_self, total = records[0].is_self_attention, records[-1].keys_seen
-    simple = all(record.mask in (None, causal(), everything()) for record in records)
-    if simple and all(record.key_count == record.keys_seen for record in records):
-        return causal() if is_self else None  # each step saw all keys so far and none beyond
+    in_chunks = is_self and records[0].keys_seen == total  # all queries see the same keys
+    simple = (None, everything()) if in_chunks else (None, causal(), everything())
+    is_simple = all(record.mask in simple for record in records)
+    if is_simple and all(record.key_count == record.keys_seen for record in records):
+        # a step of decoding saw all keys so far and none beyond
+        return causal() if is_self and not in_chunks else None
     visible = [
         _place_columns(_visible_keys(record, row), record, total)
         for record, row in zip(records, rows, strict=True)

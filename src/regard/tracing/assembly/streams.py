@@ -39,7 +39,7 @@ Streams = Mapping[StreamKey, Stream]
 def stream_keys(record: CallRecord) -> tuple[StreamKey, StreamKey]:
     """The streams of the rows and of the columns of a call."""
     _, _, queries, keys = record.sizes
-    rows = (record.query_stream or "tokens") + (WINDOW if record.windows > 1 else "")
+    rows = (record.query_stream or "tokens") + (WINDOW if record.has_windows else "")
     if record.is_self_attention:
         return (rows, keys), (rows, keys)
     return (rows, queries), (record.key_stream or f"{rows} keys", keys)
@@ -101,15 +101,19 @@ def _find_real_tokens(calls: list[StackedCall]) -> dict[StreamKey, list[range | 
     traces = range(len(calls[0].rows))
     for call in calls:
         row_stream, column_stream = stream_keys(call.record)
-        by_mask = real_keys(call.record) if call.record.windows == 1 else None
-        queries = call.record.sizes[2]
-        for trace, row in enumerate(call.rows):
-            if row < 0:
+        by_mask, queries = None, call.record.sizes[2]
+        if not call.record.has_windows:
+            by_mask = real_keys(call.record)
+        for trace in traces:
+            parts = call.parts_of(trace)
+            if not parts:
                 continue
             real[row_stream].setdefault(trace, range(row_stream[1]))
             real[column_stream].setdefault(trace, range(column_stream[1]))
-            if by_mask is not None:
-                real[column_stream][trace] = by_mask[row]
+            if parts[0].tokens is not None:
+                real[row_stream][trace] = real[column_stream][trace] = parts[0].tokens
+            elif by_mask is not None:
+                real[column_stream][trace] = by_mask[parts[0].row]
             if call.query_counts[trace] < queries:
                 ends[row_stream, trace] = row_stream[1] - queries + call.query_counts[trace]
     for (key, trace), end in ends.items():

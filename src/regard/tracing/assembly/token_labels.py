@@ -1,12 +1,13 @@
 """Labels of tokens: those that the caller knows, patches of a picture, or plain positions."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from jaxtyping import Int
 from torch import Tensor
 
 from regard.tracing.assembly.streams import WINDOW, Stream
+from regard.tracing.dataflow.example_facts import ModelCall
 from regard.types import Gap, Tokens
 
 Grid = tuple[int, int]  # rows and columns of patches
@@ -31,12 +32,14 @@ class TokenLabels:
 class BlockInfo:
     """What is known of a watched block beside its records.
 
-    `grids` are the rows and columns of a picture's patches, by where its stream began.
+    `grids` are the rows and columns of a picture's patches, by where its stream began;
+    `model_calls` what each call of the model tells of its examples.
     """
 
     labels: TokenLabels | None = None
     grids: Mapping[str, Grid] | None = None
     gaps: tuple[Gap, ...] = ()
+    model_calls: Sequence[ModelCall] = ()
 
 
 def label_tokens(

@@ -1,5 +1,6 @@
 """Makes one trace for each example from the records of a block."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import overload
@@ -12,12 +13,15 @@ from regard.errors import InputError
 from regard.kernels.observe import Atlas, Scoring, Statistics, Top
 from regard.masks import Part, everything
 from regard.tracing.assembly.beam_rows import find_trace_rows
+from regard.tracing.assembly.inner_parts import assign_parts
+from regard.tracing.assembly.kinds import classify_runs
 from regard.tracing.assembly.map_extras import add_extras
-from regard.tracing.assembly.stacking import StackedCall, stack_run
+from regard.tracing.assembly.slots import tell_slots_apart
+from regard.tracing.assembly.stacking import StackedCall, split_steps, stack_run
 from regard.tracing.assembly.streams import Streams, find_streams, stream_keys
 from regard.tracing.assembly.token_labels import BlockInfo, label_tokens
 from regard.tracing.recording.options import WeightsForm
-from regard.tracing.recording.record import CallRecord
+from regard.tracing.recording.record import CallRecord, InnerPart
 from regard.types import (
     AttentionMap,
     Axis,
@@ -65,12 +69,23 @@ def assemble(runs: list[list[CallRecord]], form: WeightsForm, info: BlockInfo) -
             "tensors that go through a softmax into a product; run the model inside the block, "
             "and register_tap what attends by other means"
         )
-    rows = find_trace_rows(runs, None if info.labels is None else info.labels.rows)
-    calls = _number_sites([stack_run(*pair) for pair in zip(runs, rows, strict=True)])
+    runs, unassigned = assign_parts(runs, info.model_calls)
+    runs, unread = tell_slots_apart(runs)
+    info = replace(info, gaps=(*info.gaps, *unassigned, *unread))
+    if not runs:
+        return [Trace({}, (), info.gaps)]
+    runs = classify_runs(runs)
+    labelled = None if info.labels is None else info.labels.rows
+    if labelled is not None:  # by step
+        runs = [split_steps(run) for run in runs]
+    rows = find_trace_rows(runs, labelled)
+    calls = [stack_run(*pair) for pair in zip(runs, rows, strict=True)]
     for call in calls:
         _check_heads(call.record)
-    assembly = Assembly(calls, find_streams(calls), form, info)
-    return LazyTraces(len(rows[0][0]), assembly.trace)
+    traces = len(rows[0][0])
+    sites = _number_sites(calls, traces)
+    assembly = Assembly(calls, sites, find_streams(calls), form, info)
+    return LazyTraces(traces, assembly.trace)
 
 
 def _check_heads(record: CallRecord) -> None:
@@ -83,17 +98,19 @@ def _check_heads(record: CallRecord) -> None:
         )
 
 
-def _number_sites(calls: list[StackedCall]) -> list[StackedCall]:
-    """The calls with unique sites: a second run at a site is called path#1, then path#2."""
-    counts: dict[str, int] = {}
-    numbered = []
+def _number_sites(calls: list[StackedCall], traces: int) -> list[dict[int, str]]:
+    """The unique name of each call in each trace: a second run at a site is called path#1.
+
+    In a loop over examples, or over the pictures of all examples, only the runs of the trace itself
+    are counted, so that they are named as if its example had run alone.
+    """
+    counts, names = Counter[tuple[str, int]](), list[dict[int, str]]()
     for call in calls:
         site = call.record.site
-        number = counts.get(site, 0)
-        counts[site] = number + 1
-        record = replace(call.record, site=f"{site}#{number}") if number else call.record
-        numbered.append(replace(call, record=record))
-    return numbered
+        own = [n for n in range(traces) if not call.in_loop or call.parts_of(n)]
+        names.append({n: f"{site}#{k}" if (k := counts[site, n]) else site for n in own})
+        counts.update((site, n) for n in own)
+    return names
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,6 +118,7 @@ class Assembly:
     """The stacked calls of a block and their streams, from which single traces are cut."""
 
     calls: list[StackedCall]
+    sites: list[dict[int, str]]  # for each call, its name in each trace
     streams: Streams
     form: WeightsForm
     info: BlockInfo
@@ -111,17 +129,21 @@ class Assembly:
         tokens = label_tokens(self.streams.values(), number, count, self.info)
         maps = tuple(
             attention_map
-            for call in self.calls
-            if call.rows[number] >= 0
-            for window in range(call.record.windows)
-            if (attention_map := self._make_map(number, call, window, tokens)) is not None
+            for call, sites in zip(self.calls, self.sites, strict=True)
+            for row, site in _name_parts(call.parts_of(number), sites.get(number, ""))
+            if (attention_map := self._make_map(number, call, row, site, tokens)) is not None
         )
         return Trace(tokens, maps, self.info.gaps)
 
     def _make_map(
-        self, number: int, call: StackedCall, window: int, tokens: Mapping[str, Tokens]
+        self,
+        number: int,
+        call: StackedCall,
+        row: int,
+        site: str,
+        tokens: Mapping[str, Tokens],
     ) -> AttentionMap | None:
-        """The map of one trace in one call, without padding; None if nothing is left of it."""
+        """The map of one trace in one row of a call, without padding; None if nothing is left."""
         record = call.record
         row_stream, column_stream = (self.streams[key] for key in stream_keys(record))
         _, _, queries, keys = record.sizes
@@ -132,15 +154,15 @@ class Assembly:
         rows = range(max(0, real.start - cached), real.stop - cached)
         if not rows or not columns:
             return None
-        row_tokens = tuple(row + cached - real.start for row in rows)
-        part = Part(call.rows[number] * record.windows + window, rows, columns)
+        row_tokens = tuple(place + cached - real.start for place in rows)
+        part = Part(row, rows, columns)
         is_whole = (len(rows), len(columns)) == (queries, keys)
         observation = record.observation
         atlas = None if observation is None or not is_whole else observation.atlas
         # with one token more than rows, each row of a cross map has produced the next token
         has_produced = not record.is_self_attention and len(tokens[row_stream.name]) > len(real)
         attention_map = AttentionMap(
-            record.site if record.windows == 1 else f"{record.site}@{window}",
+            site,
             record.kind,
             Axis(row_stream.name, row_tokens),
             Axis(column_stream.name, tuple(column - columns.start for column in columns)),
@@ -153,6 +175,13 @@ class Assembly:
             else None,
         )
         return add_extras(attention_map, record, part, self.form)
+
+
+def _name_parts(parts: list[InnerPart], site: str) -> list[tuple[int, str]]:
+    """The row of each part, and its name: path@0, path@1 if there are several."""
+    if len(parts) == 1:
+        return [(parts[0].row, site)]
+    return [(part.row, f"{site}@{number}") for number, part in enumerate(parts)]
 
 
 def _cut_source(

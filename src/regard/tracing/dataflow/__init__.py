@@ -17,9 +17,10 @@ Example: a model embeds 7 words and attends by hand, one head, batch 1 (axes cou
 
 At the last line the tracker reports the call: weights w, from the stream "encoder" at itself. Had
 the softmax been written as exp(s) / exp(s).sum(-1), the stages would have been `Exponentials`,
-`SoftmaxDenominator`, `ManualWeights`. Scores that were sorted or gathered on the way have columns
-that are not keys any more (axis `LOST`); the site then becomes a gap with its reason, because no
-map is better than a wrong one.
+`SoftmaxDenominator`, `ManualWeights`. Tokens that were cut into blocks, gathered or read by strides
+lie on no axis any more (axis `LOST`), but a `Trail` remembers how they were moved, and where the
+weights meet their values they are put back in place. Scores that were moved off their keys cannot;
+the site then becomes a gap with its reason, because no map is better than a wrong one.
 
 Who calls what, in the order of one torch function call:
 
@@ -27,8 +28,16 @@ Who calls what, in the order of one torch function call:
 - It runs the function, then `tracker.OriginTracker.follow` applies the rule to the result.
 - Rules are in `propagation.py` (numbers stay in place) and `rearrangement.py` (tokens move between
   axes, with the arithmetic of axes in `axis_moves.py`); `products.py` reads which axes a product
-  sums over; `softmax.py` follows scores to weights; `sampling.py` maps deformable attention.
+  sums over; `softmax.py` follows scores to weights; `sampling.py` maps deformable attention,
+  `edges.py` attention along the edges of a graph.
+- `position_mixing.py` handles all that is no softmax: weights such as sigmoids (`unnormalised.py`),
+  sums over positions such as linear attention (`mixing.py`), loops over tokens (`recurrence.py`).
+- `rule_cache.py` remembers what rules made of origins, which all layers and steps repeat.
+- `places.py` passes trails on beside origins, `trails.py` replays them with indices in place of
+  numbers (`replayed_steps.py` has the functions), and `placed_weights.py` makes the map.
 - `origins.py` holds the values (`Origin`, `StreamPair`, `ManualWeights`), written on tensors.
+- `stream_starts.py` and `input_ranges.py` name the streams that begin with inputs;
+  `example_facts.py` notes which example the pictures of a batch belong to.
 - `gaps.py` collects what cannot be mapped; `output_projection.py` finds the matrix that a context
   goes into; `checkpoint_recompute.py` tells the second run of gradient checkpointing apart.
 """

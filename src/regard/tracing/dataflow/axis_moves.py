@@ -19,6 +19,7 @@ from regard.tracing.dataflow.origins import LOST
 
 # the name of the function, its positional and keyword arguments, and its result
 LayoutCall = tuple[str, tuple[Any, ...], dict[str, Any], Tensor]
+RESHAPES = frozenset(("view", "reshape", "flatten", "unflatten", "view_as", "reshape_as"))
 
 
 def axis_arguments(call: LayoutCall, place: int = 1, name: str = "dim") -> tuple[int, ...]:
@@ -47,14 +48,24 @@ def axis_after_reshape(call: LayoutCall, source: Tensor, axis: int) -> int:
 
 @lru_cache(maxsize=1024)
 def _find_axis(before: Size, after: Size, axis: int) -> int:
-    """The axis of the new shape with the same size, and as many numbers in the axes behind it."""
+    """The axis of the new shape with the same size, and as many numbers in the axes behind it.
+
+    Several axes of size one may fit, as at a decoding step of one token. Then it is the one that
+    is as far from the end as before, or else as far from the beginning. A single token may also
+    change places with its heads: (2, 1, 32) becomes (2, 4, 1, 8) without a transpose.
+    """
     size, within = before[axis], prod(before[axis:][1:])
-    behind = 1
+    if size == 1 and -axis <= len(after) and after[axis] == 1:
+        return axis
+    behind, fitting = 1, list[int]()
     for candidate in range(-1, -len(after) - 1, -1):
         if behind == within and after[candidate] == size:
-            return candidate
+            fitting.append(candidate)
         behind *= after[candidate]
-    return LOST
+    for place in (axis, axis + len(before) - len(after)):
+        if place in fitting:
+            return place
+    return fitting[0] if fitting else LOST
 
 
 def merged_axis(source: Tensor, result: Tensor, axis: int) -> int:
@@ -68,6 +79,20 @@ def merged_axis(source: Tensor, result: Tensor, axis: int) -> int:
     return LOST
 
 
+def merged_axes(source: Tensor, result: Tensor, axis: int) -> int:
+    """The axis of the result into which this axis and one or more before it were merged."""
+    within = prod(source.shape[axis:][1:])
+    sizes = {
+        prod(source.shape[first : source.dim() + axis + 1]) for first in range(source.dim() + axis)
+    }
+    behind = 1
+    for place in range(-1, -result.dim() - 1, -1):
+        if behind == within and result.shape[place] in sizes:
+            return place
+        behind *= result.shape[place]
+    return LOST
+
+
 def split_axis(source: Tensor, result: Tensor, axis: int, count: int = 0) -> int:
     """The second of two neighbouring axes into which an axis was split; `count` is its size."""
     size, within = source.shape[axis], prod(source.shape[axis:][1:])
@@ -75,6 +100,8 @@ def split_axis(source: Tensor, result: Tensor, axis: int, count: int = 0) -> int
     for place in range(-1, -result.dim(), -1):
         last, first = result.shape[place], result.shape[place - 1]
         if behind == within and last * first == size and count in (0, last):
+            return place
+        if behind == within and last == count and size % count == 0:
             return place
         behind *= result.shape[place]
     return LOST
@@ -205,9 +232,7 @@ def axis_after_select(call: LayoutCall, source: Tensor, axis: int) -> int | None
 
 
 LAYOUTS: dict[str, Callable[[LayoutCall, Tensor, int], int | None]] = {
-    **dict.fromkeys(
-        ("view", "reshape", "flatten", "unflatten", "view_as", "reshape_as"), axis_after_reshape
-    ),
+    **dict.fromkeys(RESHAPES, axis_after_reshape),
     **dict.fromkeys(("transpose", "swapaxes", "swapdims"), axis_after_transpose),
     **dict.fromkeys(("t", "mT", "T", "mH", "H", "adjoint"), axis_after_transpose),
     **dict.fromkeys(("movedim", "moveaxis"), axis_by_stride),

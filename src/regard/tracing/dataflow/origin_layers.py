@@ -32,7 +32,11 @@ from contextlib import contextmanager
 
 from torch import Tensor
 
-from regard.tracing.dataflow.origins import ATTRIBUTE, tracked_tensors
+from regard.tracing.dataflow.origins import (
+    ATTRIBUTE,
+    share_tracked_tensors,
+    tracked_tensors,
+)
 
 _numbers = itertools.count()
 
@@ -61,6 +65,7 @@ class OriginLayer:
             yield
             return
         outside, layers.active, tracked = layers.active, self, len(layers.tensors)
+        layers.tracked.readers += 1
         swapped = {id(tensor): (tensor, vars(tensor).get(ATTRIBUTE)) for tensor in tensors}
         for tensor, _ in swapped.values():
             _set(tensor, ATTRIBUTE, vars(tensor).pop(self._attribute, None))
@@ -75,6 +80,7 @@ class OriginLayer:
                 _set(tensor, self._attribute, vars(tensor).get(ATTRIBUTE))
                 _set(tensor, ATTRIBUTE, origin)
             layers.active = outside
+            layers.tracked.readers -= 1
 
     def close(self) -> None:
         """Remove the origins of this layer from all tensors."""
@@ -91,6 +97,7 @@ class OriginLayer:
             layers.active._take_attribute()
         if not layers.open:
             layers.tensors.clear()
+            layers.tracked.alive = 0
 
     def _take_attribute(self) -> None:
         """Move the origins of this layer into the attribute that it has become the owner of."""
@@ -100,13 +107,14 @@ class OriginLayer:
                 vars(tensor)[ATTRIBUTE] = origin
 
 
-class _OpenLayers:
+class OpenLayers:
     """The open layers of a thread; `active` is the one that `_regard_origin` belongs to."""
 
     def __init__(self) -> None:
         self.open: list[OriginLayer] = []
         self.active: OriginLayer | None = None
-        self.tensors: list[weakref.ref[Tensor]] = tracked_tensors()
+        self.tracked = tracked_tensors()
+        self.tensors: list[weakref.ref[Tensor]] = self.tracked.tensors
 
     def add(self, layer: OriginLayer) -> None:
         """Open a layer; the first one gets the attribute."""
@@ -118,10 +126,26 @@ class _ThreadLayers(threading.local):
     """The layers of this thread."""
 
     def __init__(self) -> None:
-        self.layers = _OpenLayers()
+        self.layers = OpenLayers()
 
 
 _thread = _ThreadLayers()
+
+
+def layers_of_thread() -> OpenLayers:
+    """The layers of this thread."""
+    return _thread.layers
+
+
+@contextmanager
+def share_layers(layers: OpenLayers) -> Iterator[None]:
+    """Let this thread write its origins with the layers of another one, while the block runs."""
+    before, _thread.layers = _thread.layers, layers
+    try:
+        with share_tracked_tensors(layers.tensors):
+            yield
+    finally:
+        _thread.layers = before
 
 
 def _set(tensor: Tensor, name: str, value: object) -> None:

@@ -8,17 +8,23 @@ it, does not change whose tokens it holds.
 import functools
 import threading
 import weakref
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
+from regard.tracing.dataflow.trails import Trail
 from regard.tracing.readable import detach_untraced
 
 ATTRIBUTE = "_regard_origin"  # of a tensor; what reads it often writes the name out
-_MANY = 1 << 14  # tracked tensors after which those that were freed are dropped from the list
+SIBLING = " embedding "  # in the name of a stream: after the module, before one of its embeddings
+POSITIONS = " of positions"  # ends the name of a stream of embedded positions
+UNFOLDED = " unfolded"  # ends the name of a stream of places of a picture with their neighbours
+_LEARNED = " query"  # ends the name of a stream of learned queries
+_MANY = 1 << 8  # tracked tensors, besides those alive, after which freed ones are dropped
 
 StreamNames = tuple[str | None, str | None]  # of queries and keys; None where it is not known
 TokenLayout = Literal[
@@ -26,6 +32,7 @@ TokenLayout = Literal[
     "picture",  # patches on the last two axes, of the convolution that began the stream
     "grid",  # tokens on two axes again, later on the way
     "flat",  # tokens on one axis together with the batch
+    "neighbours",  # copies of the neighbours of each token, as unfold makes them
     "steps",  # tokens on one axis that was made by stacking single vectors
     "state",  # one vector of the stream, without an axis of tokens
     "features",  # an axis that holds no tokens
@@ -40,13 +47,17 @@ class StreamSide(NamedTuple):
     """One of two tensors that met in a product or a sum.
 
     `axis` is where its tokens are in the result; `whole` is False if they lie on more than one
-    axis, so that this one holds only some of them.
+    axis, so that this one holds only some of them. `tokens` is how many there are where the
+    layout is "flat", so that a reshape can part them again from the batch. `trail` tells how they
+    were rearranged.
     """
 
     stream: str | None = None
     axis: int | None = None
     layout: TokenLayout = "tokens"
     whole: bool = True
+    tokens: int = 0
+    trail: Trail | None = None
 
 
 class StreamPair(NamedTuple):
@@ -83,7 +94,9 @@ class ManualWeights:
     """Weights of a hand-written softmax, before it is known which values they weight.
 
     `is_rearranged` says that their columns are not keys; `is_changed` that the numbers were
-    changed after they were normalised, as by dropout or a second mask.
+    changed after they were normalised, as by dropout or a second mask; `is_buffer` that they are
+    in memory of the model's own, which a later layer may write to again. `site` is the module that
+    multiplied them with values, where another one sums the products.
     """
 
     weights: Tensor
@@ -91,6 +104,8 @@ class ManualWeights:
     pair: StreamPair
     is_rearranged: bool = False
     is_changed: bool = False
+    is_buffer: bool = False
+    site: str | None = None
 
     @property
     def streams(self) -> StreamNames:
@@ -125,15 +140,53 @@ class LogWeights:
 class WeightedValues:
     """Weights times values, elementwise, before they are summed over keys.
 
-    `factor` is the tensor of weights as it was multiplied.
+    `factor` is the tensor of weights as it was multiplied; without `weights` it is scores, which
+    are weights if the sum is over their keys. `shape` is that of the values.
     """
 
-    weights: ManualWeights
+    weights: ManualWeights | None
     values: "Origin"
     factor: Tensor
+    shape: torch.Size
 
 
-SoftmaxStage = ManualWeights | Exponentials | SoftmaxDenominator | LogWeights | WeightedValues
+@dataclass(frozen=True, eq=False)
+class WeightedByExponentials:
+    """Values summed by exponentials of scores: a context once they are divided by their sum.
+
+    `normalise` is called when that happens.
+    """
+
+    exponentials: Exponentials
+    normalise: Callable[[], None]
+
+
+@dataclass(frozen=True, eq=False)
+class TokenProducts:
+    """Two tensors of the same tokens, multiplied and broadcast, before a sum over positions."""
+
+
+@dataclass(frozen=True, eq=False)
+class PickedTokens:
+    """Vectors picked at positions of a stream, first to last of `span`, and combined since.
+
+    `is_mixed` says that vectors of different positions were multiplied.
+    """
+
+    span: tuple[int, int]
+    is_mixed: bool = False
+
+
+Stage = (
+    ManualWeights
+    | Exponentials
+    | SoftmaxDenominator
+    | LogWeights
+    | WeightedValues
+    | WeightedByExponentials
+    | TokenProducts
+    | PickedTokens
+)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -141,15 +194,19 @@ class Origin:
     """What is known of a tensor: its stream, the axis and layout of its tokens, and its stage.
 
     `pair` is set where two sides met, as in scores. `stage` says how far the tensor is from scores
-    to weights. `count` is how many tokens on a flat axis belong to one example.
+    to weights, or what was multiplied. `count` is how many tokens on a flat axis belong to one
+    example. `trail` tells how tokens were rearranged since they lay on an axis. `is_shared` says
+    that equal origins are this one object, which the rules are remembered by.
     """
 
     stream: str | None = None
     axis: int | None = None
     layout: TokenLayout = "tokens"
     pair: StreamPair | None = None
-    stage: SoftmaxStage | None = None
+    stage: Stage | None = None
     count: int = 0
+    trail: Trail | None = None
+    is_shared: bool = field(default=False, init=False, repr=False)
 
     @property
     def weights_over_keys(self) -> ManualWeights | None:
@@ -160,12 +217,17 @@ class Origin:
         return None if stage.pair.right.layout == "features" else stage
 
     @property
+    def is_parameters(self) -> bool:
+        """True for numbers made of parameters alone; weights of learned queries are more."""
+        return self.layout == "constant" and self.pair is None
+
+    @property
     def side(self) -> StreamSide:
         """The tensor as one side of a pair."""
         # spread over two axes, or mixed with the batch: no single axis holds the tokens
         spread = self.layout in ("picture", "grid", "flat")
         axis = LOST if spread else self.axis
-        return StreamSide(self.stream, axis, self.layout, axis != LOST)
+        return StreamSide(self.stream, axis, self.layout, axis != LOST, trail=self.trail)
 
     @property
     def pair_or_self(self) -> StreamPair:
@@ -197,12 +259,24 @@ class Origin:
 
 
 def _move_side(side: StreamSide, move: AxisMove) -> StreamSide:
+    if side.trail is not None:
+        side = side._replace(trail=None)  # of the places before
     if not side.axis:
         return side
     axis = move(side.axis)
     if axis is None and side.layout != "features":
         return side._replace(axis=None, layout="state")
     return side._replace(axis=axis)
+
+
+def learned_stream(site: str) -> str:
+    """The name of the stream that begins with queries that are parameters."""
+    return site + _LEARNED
+
+
+def is_learned_stream(stream: str | None) -> bool:
+    """True for a stream of learned queries, and for one that began with no input."""
+    return stream is None or stream.endswith(_LEARNED)
 
 
 UNKNOWN = Origin()
@@ -216,7 +290,13 @@ def stream_origin(
     """The origin of a tensor of one stream; equal ones are one object, quick to compare."""
     if stream is None and axis is None:
         return CONSTANT if layout == "constant" else UNKNOWN
-    return Origin(stream, axis, layout, None, None, count)
+    return mark_shared(Origin(stream, axis, layout, None, None, count))
+
+
+def mark_shared(origin: Origin) -> Origin:
+    """The origin, noted as the one object of all that are equal to it."""
+    object.__setattr__(origin, "is_shared", True)
+    return origin
 
 
 def changed_weights(origin: Origin, weights: Tensor) -> Origin:
@@ -228,14 +308,16 @@ def changed_weights(origin: Origin, weights: Tensor) -> Origin:
     return Origin(origin.stream, origin.axis, origin.layout, origin.pair, stage)
 
 
-class _TrackedTensors(threading.local):
+class TrackedTensors(threading.local):
     """The tensors of this thread that carry origins, so that all can be removed at the end."""
 
     def __init__(self) -> None:
         self.tensors: list[weakref.ref[Tensor]] = []
+        self.alive = 0  # how many were alive when freed ones were dropped last
+        self.readers = 0  # blocks that remember places in the list, which must not move then
 
 
-_tracked = _TrackedTensors()
+_tracked = TrackedTensors()
 
 
 def origin_of(tensor: Any) -> Origin:
@@ -254,16 +336,40 @@ def set_origin(tensor: Tensor, origin: Origin, _ref: Any = weakref.ref) -> None:
     _tracked.tensors.append(_ref(tensor))
 
 
-def tracked_tensors() -> list[weakref.ref[Tensor]]:
+def copy_origins(source: Tensor, target: Tensor) -> None:
+    """Write the origins that all watchers have written on one tensor on another."""
+    origins = {name: value for name, value in vars(source).items() if name.startswith(ATTRIBUTE)}
+    if origins:
+        vars(target).update(origins)
+        _tracked.tensors.append(weakref.ref(target))
+
+
+def tracked_tensors() -> TrackedTensors:
     """The tensors of this thread that carry origins: always the same list, changed in place."""
-    return _tracked.tensors
+    return _tracked
+
+
+@contextmanager
+def share_tracked_tensors(tensors: list[weakref.ref[Tensor]]) -> Iterator[None]:
+    """Let this thread add its tensors to the list of another one, while the block runs."""
+    before, _tracked.tensors = _tracked.tensors, tensors
+    _tracked.readers += 1
+    try:
+        yield
+    finally:
+        _tracked.tensors = before
+        _tracked.readers -= 1
 
 
 def forget_freed_tensors() -> None:
-    """Drop freed tensors from the list of tracked ones, once there are many."""
+    """Drop freed tensors from the list of tracked ones, once there are many.
+
+    Dropped early they are cheap: objects that live on make Python's garbage collector run.
+    """
     tensors = _tracked.tensors
-    if len(tensors) > _MANY:
+    if len(tensors) > _MANY + 2 * _tracked.alive and not _tracked.readers:
         tensors[:] = [reference for reference in tensors if reference() is not None]
+        _tracked.alive = len(tensors)
 
 
 def tensors_in(values: Iterable[Any]) -> Iterable[Tensor]:

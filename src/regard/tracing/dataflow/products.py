@@ -5,11 +5,12 @@ einsum are handled alike.
 """
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from torch import Tensor
+from torch import Size, Tensor
 
 from regard.tracing.dataflow.origins import (
     LOST,
@@ -20,6 +21,8 @@ from regard.tracing.dataflow.origins import (
     origin_of,
     tensors_in,
 )
+from regard.tracing.dataflow.places import sides_with_trails
+from regard.tracing.dataflow.trails import Codes, first_of, join_codes, lengthen_trail
 
 AxisMap = Mapping[int, int]  # from an axis of a factor to one of the product
 Letters = tuple[str, str, str]  # the axes of left factor, right factor and result
@@ -57,16 +60,47 @@ class Product:
     sides: tuple[Factor, Factor]
 
     @property
+    def sizes(self) -> dict[str, int]:
+        """The size of the axis of each letter; an axis of size one is broadcast."""
+        return letter_sizes(self.letters[:2], (self.left.shape, self.right.shape))
+
+    @property
     def both_ways(self) -> tuple[tuple[Tensor, Tensor, Factor, Factor], ...]:
         """(one tensor, the other, one factor, the other), for both orders."""
         left, right = self.sides
         return (self.left, self.right, left, right), (self.right, self.left, right, left)
 
 
+def letter_sizes(letters: tuple[str, str], shapes: tuple[Size, Size]) -> dict[str, int]:
+    """The size of the axis of each letter of two factors; an axis of size one is broadcast."""
+    sizes = dict[str, int]()
+    for own, shape in zip(letters, shapes, strict=True):
+        for letter, size in zip(own, shape, strict=True):
+            sizes[letter] = max(size, sizes.get(letter, 1))
+    return sizes
+
+
+def broadcast_letters(left: Size, right: Size) -> tuple[str, str]:
+    """The letters of two tensors that are multiplied number by number.
+
+    Where the left one has a single number for several of the right one, the letters differ.
+    """
+    most = max(len(left), len(right))
+    letters = "abcdefghijklmnop"[:most]
+    own, theirs = letters[most - len(left) :], letters[most - len(right) :]
+    for axis in range(-min(len(left), len(right)), 0):
+        if left[axis] == 1 < right[axis]:
+            place = len(own) + axis
+            own = own[:place] + own[place].upper() + own[place + 1 :]
+    return own, theirs
+
+
 def product_of(name: str, args: tuple[Any, ...]) -> Product | None:
     """The product that a function computes; None if it does not multiply two tensors."""
     if name == "einsum":
         return _einsum_product(args)
+    if name == "tensordot":
+        return _tensordot_product(args)
     factors = list(tensors_in(args))[-2:]  # baddbmm and addmm have a summand before them
     if len(factors) < 2 or min(factor.dim() for factor in factors) < 1:
         return None
@@ -76,15 +110,45 @@ def product_of(name: str, args: tuple[Any, ...]) -> Product | None:
     if name == "linear":
         left, right = list(tensors_in(args))[:2]
         return _product(left, right, _linear_letters(left.dim()))
+    if name == "cdist":  # distances of rows to rows, on the axes of left @ right.mT
+        first, second, result = _matmul_letters(left.dim(), right.dim())
+        return _product(left, right, (first, second[:-2] + "ZY", result))
     return _product(left, right, _matmul_letters(left.dim(), right.dim()))
 
 
 def _einsum_product(args: tuple[Any, ...]) -> Product | None:
+    """The product of an einsum of two tensors, or of two and parameters: "bqi,ij,bkj->bqk"."""
     factors = list(tensors_in(args))
-    if not isinstance(args[0], str) or len(factors) != 2:
+    if not isinstance(args[0], str):
         return None
-    letters = _einsum_letters(args[0], factors[0].dim(), factors[1].dim())
-    return None if letters is None else _product(factors[0], factors[1], letters)
+    chosen = list(range(len(factors)))
+    if len(factors) > 2:
+        chosen = [n for n in chosen if origin_of(factors[n]).layout != "constant"]
+    if len(chosen) != 2:
+        return None
+    counts = tuple(factor.dim() for factor in factors)
+    first, second = chosen
+    letters = _einsum_letters(args[0], counts, (first, second))
+    return None if letters is None else _product(factors[first], factors[second], letters)
+
+
+def _tensordot_product(args: tuple[Any, ...]) -> Product | None:
+    """The product of torch.tensordot, whose axes are a number or two lists."""
+    (left, right), dims = args[:2], args[2] if len(args) > 2 else 2
+    if isinstance(dims, int):
+        dims = [[*range(left.dim() - dims, left.dim())], [*range(dims)]]
+    if not isinstance(dims, list | tuple) or len(dims) != 2:
+        return None
+    first, second = ([dim] if isinstance(dim, int) else list(dim) for dim in dims)
+    if len(first) > min(left.dim(), right.dim()):  # `dims` was not among the arguments
+        return None
+    names = list("abcdefghijklmnop"[: left.dim()])
+    others = list("qrstuvwxyz"[: right.dim()])
+    for one, other in zip(first, second, strict=True):
+        others[other] = names[one]
+    summed = {names[dim] for dim in first}
+    result = "".join(letter for letter in (*names, *others) if letter not in summed)
+    return _product(left, right, ("".join(names), "".join(others), result))
 
 
 def _product(left: Tensor, right: Tensor, letters: Letters) -> Product:
@@ -109,22 +173,28 @@ def _linear_letters(count: int) -> Letters:
 
 
 @functools.lru_cache(maxsize=256)
-def _einsum_letters(equation: str, left: int, right: int) -> Letters | None:
-    """The letters of an einsum equation, with digits for the axes of an ellipsis."""
+def _einsum_letters(
+    equation: str, counts: tuple[int, ...], chosen: tuple[int, int]
+) -> Letters | None:
+    """The letters of two factors of an einsum equation, with digits for the axes of an ellipsis.
+
+    `counts` are the numbers of axes of all its factors.
+    """
     equation = equation.replace(" ", "")
     inputs, arrow, result = equation.partition("->")
     sides = inputs.split(",")
-    if len(sides) != 2:
+    if len(sides) != len(counts):
         return None
     most, filled = 0, list[str]()
-    for side, count in zip(sides, (left, right), strict=True):
+    for side, count in zip(sides, counts, strict=True):
         dots = count - len(side.replace("...", "")) if "..." in side else 0
         most = max(most, dots)
         filled.append(side.replace("...", "0123456789"[10 - dots :] if dots else ""))
     if not arrow:  # without an arrow the result has the letters that occur once, sorted
         letters = sorted(set("".join(sides).replace(".", "")))
         result = "..." + "".join(each for each in letters if "".join(sides).count(each) == 1)
-    return filled[0], filled[1], result.replace("...", "0123456789"[10 - most :] if most else "")
+    result = result.replace("...", "0123456789"[10 - most :] if most else "")
+    return filled[chosen[0]], filled[chosen[1]], result
 
 
 @functools.lru_cache(maxsize=256)
@@ -151,6 +221,11 @@ def _factor(letters: str, others: str, result: str) -> Factor:
         if letter in result and letter not in others
     ]
     return Factor(axes, tuple(summed), tuple(owns))
+
+
+def matmul_factors(left: int, right: int) -> tuple[Factor, Factor]:
+    """What becomes of the axes of the factors of torch.matmul, by their numbers of axes."""
+    return _factors(*_matmul_letters(left, right))
 
 
 def weights_meet_values(pair: StreamPair, values: Origin, summed: tuple[int, int]) -> bool:
@@ -181,16 +256,18 @@ def product_origin(product: Product) -> Origin:
     """The origin of a product: a linear map if one factor is parameters, else a pair."""
     left, right = origin_of(product.left), origin_of(product.right)
     left_factor, right_factor = product.sides
-    if left.layout != "constant" and right.layout == "constant":
-        return _linear_map_origin(left, left_factor, right_factor)
-    if left.layout == "constant" and right.layout != "constant":
-        return _linear_map_origin(right, right_factor, left_factor)
-    pair = StreamPair(_score_side(left, left_factor), _score_side(right, right_factor), True)
+    if not left.is_parameters and right.is_parameters:
+        return linear_map_origin(left, left_factor, right_factor)
+    if left.is_parameters and not right.is_parameters:
+        return linear_map_origin(right, right_factor, left_factor)
+    pair = StreamPair(_score_side(product, 0), _score_side(product, 1), True)
+    if left.trail is not None or right.trail is not None:
+        pair = _trace_scores(product, pair)
     axis = pair.left.axis if left.axis else None
     return Origin(left.stream, axis, left.layout, pair)
 
 
-def _linear_map_origin(origin: Origin, own: Factor, parameters: Factor) -> Origin:
+def linear_map_origin(origin: Origin, own: Factor, parameters: Factor) -> Origin:
     """The origin of a stream times parameters; these may also be learned queries."""
     moved = origin.after_linear(own.move)
     if moved.pair is not None or not moved.side.axis or parameters.own is None:
@@ -199,11 +276,55 @@ def _linear_map_origin(origin: Origin, own: Factor, parameters: Factor) -> Origi
     return Origin(moved.stream, moved.axis, moved.layout, pair)
 
 
-def _score_side(origin: Origin, factor: Factor) -> StreamSide:
+def _trace_scores(product: Product, pair: StreamPair) -> StreamPair:
+    """The sides of scores with the trails of the factors: a score belongs to a token of each."""
+    factors = ((product.left, product.letters[0]), (product.right, product.letters[1]))
+    trails = [
+        lengthen_trail(
+            sides_with_trails(origin_of(factor), factor.shape)[:1],
+            [factor.shape],
+            partial(_spread_factor, letters, product.letters[2], product.sizes),
+        )
+        for factor, letters in factors
+    ]
+    sides = zip((pair.left, pair.right), trails, strict=True)
+    left, right = (side._replace(trail=trail) for side, trail in sides)
+    return StreamPair(left, right, True)
+
+
+def _spread_factor(
+    letters: str, result: str, sizes: Mapping[str, int], codes: Sequence[Codes]
+) -> Codes:
+    return spread_codes(codes[0], letters, result, sizes)
+
+
+def spread_codes(codes: Codes, letters: str, result: str, sizes: Mapping[str, int]) -> Codes:
+    """Codes of vectors of a factor, on the axes of the product; vectors are summed over."""
+    summed = tuple(place for place, letter in enumerate(letters) if letter not in result)
+    codes = join_codes(*first_of(codes, summed))
+    codes = codes.squeeze(summed) if summed else codes
+    kept = [letter for letter in letters if letter in result]
+    order = sorted(range(len(kept)), key=lambda place: result.index(kept[place]))
+    codes = codes.permute(order)
+    for place, letter in enumerate(result):
+        if letter not in kept:
+            codes = codes.unsqueeze(place)
+    return codes.expand([sizes[letter] for letter in result])
+
+
+def _score_side(product: Product, place: int) -> StreamSide:
     """One side of scores: on the axis of its vectors, unless its tokens were summed over."""
-    axis = factor.own
+    tensor, other, factor, theirs = product.both_ways[place]
+    origin, axis = origin_of(tensor), factor.own
     if origin.axis and origin.axis in factor.summed:
         axis = LOST
-    elif origin.axis and factor.axes.get(origin.axis) in factor.owns:
-        axis = factor.axes[origin.axis]
+    elif origin.axis and (
+        (kept := factor.move(origin.axis)) in factor.owns or _is_broadcast(other, theirs, kept)
+    ):
+        axis = kept
     return StreamSide(origin.stream, axis, origin.layout, origin.side.whole)
+
+
+def _is_broadcast(tensor: Tensor, factor: Factor, axis: int) -> bool:
+    """True if a factor has one number on an axis of the product: the other factor's tokens."""
+    return any(tensor.shape[own] == 1 for own, place in factor.axes.items() if place == axis)

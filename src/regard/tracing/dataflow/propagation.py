@@ -11,6 +11,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from regard.tracing.dataflow.axis_moves import axis_without, from_end
+from regard.tracing.dataflow.mixing import multiply_tokens
 from regard.tracing.dataflow.origins import (
     CONSTANT,
     LOST,
@@ -18,13 +19,16 @@ from regard.tracing.dataflow.origins import (
     Exponentials,
     ManualWeights,
     Origin,
+    PickedTokens,
     SoftmaxDenominator,
     changed_weights,
     set_origin,
     stream_origin,
     tensors_in,
 )
+from regard.tracing.dataflow.rule_cache import combine_shared
 from regard.tracing.dataflow.softmax import (
+    TIMES,
     denominator_origin,
     elementwise_origin,
     exp_origin,
@@ -104,7 +108,7 @@ def _after_elementwise(origin: Origin, result: Any) -> Origin:
     """The origin of a tensor with a stage after a function of each number."""
     if isinstance(origin.stage, ManualWeights) and isinstance(result, Tensor):
         return changed_weights(origin, result)
-    if isinstance(origin.stage, Exponentials | SoftmaxDenominator):
+    if isinstance(origin.stage, Exponentials | SoftmaxDenominator | PickedTokens):
         return origin  # as in adding a small number to a denominator
     return replace(origin, stage=None)
 
@@ -117,7 +121,7 @@ def linear(name: str, args: Args, kwargs: Kwargs, result: Any) -> None:
         origin = first_origin(args, kwargs)
         if origin is None:
             return
-    if origin.axis == -1 or origin.pair is not None:
+    if origin.axis == -1 or origin.pair is not None or origin.stage is not None:
         origin = origin.after_linear(_lose_last_axis)
         if isinstance(origin.stage, ManualWeights):
             origin = changed_weights(origin, result)
@@ -126,6 +130,35 @@ def linear(name: str, args: Args, kwargs: Kwargs, result: Any) -> None:
 
 def _lose_last_axis(axis: int) -> int:
     return LOST if axis == -1 else axis
+
+
+def is_pointwise(args: Args, kwargs: Kwargs) -> bool:
+    """True if a convolution reads one place at a time: a linear map of the channels."""
+    kernel = args[1] if len(args) > 1 else kwargs["weight"]
+    stride, padding = (
+        kwargs.get(name, args[place] if len(args) > place else neutral)
+        for name, place, neutral in (("stride", 3, 1), ("padding", 4, 0))
+    )
+    if any(size != 1 for size in kernel.shape[2:]) or isinstance(padding, str):
+        return False
+    strides = stride if isinstance(stride, tuple | list) else (stride,)
+    paddings = padding if isinstance(padding, tuple | list) else (padding,)
+    return all(step == 1 for step in strides) and not any(paddings)
+
+
+def map_channels(origin: Origin, source: Tensor, result: Tensor) -> Origin | None:
+    """The origin after a pointwise convolution; heads may be channels, as of talking heads.
+
+    None if it is not known where the tokens are: then they are where a convolution puts them.
+    """
+    if origin.pair is None:
+        if origin.layout != "tokens" or not (origin.axis or origin.trail):
+            return None
+        if origin.trail is not None:
+            return origin
+    channels = 1 - source.dim() if source.dim() > 2 else -source.dim()
+    origin = origin.after_linear(lambda axis: LOST if axis == channels else axis)
+    return changed_weights(origin, result) if isinstance(origin.stage, ManualWeights) else origin
 
 
 def combine(name: str, args: Args, kwargs: Kwargs, result: Any) -> None:
@@ -140,6 +173,10 @@ def combine(name: str, args: Args, kwargs: Kwargs, result: Any) -> None:
         origin = first_origin(args, {})
     elif first is not None and first.stage is None and second in (first, None):
         origin = first
+        if second is not None and first.axis and name in TIMES:
+            origin = multiply_tokens((args[0], args[1]), (first, first)) or first
+    elif first and second and first.is_shared and second.is_shared and name not in TIMES:
+        origin = combine_shared(first, second)
     else:
         origins = (first or UNKNOWN, second or UNKNOWN)
         origin = elementwise_origin(name, (args[0], args[1]), origins, result)
@@ -156,6 +193,9 @@ def reduce(name: str, args: Args, kwargs: Kwargs, result: Any) -> None:
     origin = getattr(source, "_regard_origin", None)
     if origin is None:
         return
+    if isinstance(origin.stage, PickedTokens) and not origin.axis:
+        set_all(result, origin)
+        return
     axes, keepdim = reduced_axes(source, args, kwargs)
     known = origin.pair is not None or origin.axis is not None
     reduced = denominator_origin(name, origin, axes) if known else None
@@ -165,6 +205,26 @@ def reduce(name: str, args: Args, kwargs: Kwargs, result: Any) -> None:
             lambda axis: None if axis in axes else axis_without(removed, axis)
         )
     set_all(result, reduced)
+
+
+def compare(name: str, args: Args, kwargs: Kwargs, result: Any) -> None:
+    """A similarity or distance of vectors on one axis, each with each: as a product and a sum."""
+    sides = [*tensors_in((*args[:2], *kwargs.values()))][:2]
+    origins = [getattr(side, "_regard_origin", UNKNOWN) for side in sides]
+    if len(sides) < 2 or all(origin is UNKNOWN for origin in origins):
+        return
+    dim = -1  # that of pairwise_distance
+    if name == "cosine_similarity":
+        dim = kwargs["dim"] if "dim" in kwargs else args[2] if len(args) > 2 else 1
+    axes = (from_end(dim, max(side.dim() for side in sides)),)
+    combined = elementwise_origin("mul", (sides[0], sides[1]), (origins[0], origins[1]), result)
+    removed = () if kwargs.get("keepdim") else axes
+    set_all(
+        result,
+        replace(combined, stage=None).move_axes(
+            lambda axis: None if axis in axes else axis_without(removed, axis)
+        ),
+    )
 
 
 def reduced_axes(source: Tensor, args: Args, kwargs: Kwargs) -> tuple[tuple[int, ...], bool]:
@@ -181,22 +241,28 @@ def softmax(name: str, args: Args, kwargs: Kwargs, result: Any) -> None:
     """Weights, over the tokens of a stream or over features."""
     scores = args[0] if args else kwargs["input"]
     origin = getattr(scores, "_regard_origin", None)
-    axis = _normalised_axis(scores, args, kwargs)
-    if origin is not None and axis is not None:
-        set_origin(result, softmax_origin(replace(origin, stage=None), scores, axis, result))
+    axis = _normalised_axis(name, scores, args, kwargs)
+    if axis is None or isinstance(scores, nn.Parameter):
+        return
+    if origin is None:
+        # scores of a function that torch compiled, for instance: their rows come before the keys
+        queries = -2 if axis == -1 and scores.dim() > 2 else None
+        origin = stream_origin(None, queries)
+    set_origin(result, softmax_origin(replace(origin, stage=None), scores, axis, result))
 
 
 def log_softmax(name: str, args: Args, kwargs: Kwargs, result: Any) -> None:
     """Logarithms of weights."""
     scores = args[0] if args else kwargs["input"]
     origin = getattr(scores, "_regard_origin", None)
-    axis = _normalised_axis(scores, args, kwargs)
+    axis = _normalised_axis(name, scores, args, kwargs)
     if origin is not None and axis is not None:
         set_origin(result, log_softmax_origin(origin, scores, axis))
 
 
-def _normalised_axis(scores: Tensor, args: Args, kwargs: Kwargs) -> int | None:
-    dim = kwargs.get("dim", args[1] if len(args) > 1 else None)
+def _normalised_axis(name: str, scores: Tensor, args: Args, kwargs: Kwargs) -> int | None:
+    place, default = (4, -1) if name == "gumbel_softmax" else (1, None)
+    dim = kwargs.get("dim", args[place] if len(args) > place else default)
     return None if dim is None else from_end(int(dim), scores.dim())
 
 
@@ -206,13 +272,6 @@ def exp(name: str, args: Args, kwargs: Kwargs, result: Any) -> None:
     origin = getattr(scores, "_regard_origin", None)
     if origin is not None:
         set_origin(result, exp_origin(origin, scores, result))
-
-
-def rearrange(name: str, args: Args, kwargs: Kwargs, result: Any) -> None:
-    """Numbers in other places, as after sort or gather: no axis holds what it held."""
-    origin = first_origin(args, kwargs)
-    if origin is not None:
-        set_floats(result, origin.move_axes(lambda axis: LOST))
 
 
 def other(name: str, args: Args, kwargs: Kwargs, result: Any) -> None:
@@ -225,7 +284,9 @@ def other(name: str, args: Args, kwargs: Kwargs, result: Any) -> None:
     source = next(iter(tensors_in((*args, *kwargs.values()))), None)
     for tensor in tensors_in((result,)):
         if tensor.dtype.is_floating_point:
-            same_shape = source is not None and tensor.shape == source.shape
+            # a nested tensor has no shape that could be asked for
+            plain = source is not None and not (tensor.is_nested or source.is_nested)
+            same_shape = plain and tensor.shape == source.shape  # type: ignore[union-attr]
             kept = same_shape and origin.pair is None
             set_origin(tensor, origin if kept else _stream_only(origin))
 
@@ -242,6 +303,21 @@ def forget_axes(name: str, args: Args, kwargs: Kwargs, result: Any) -> None:
     origin = first_origin(args, kwargs)
     if origin is not None:
         set_floats(result, _stream_only(origin))
+
+
+def pool_segments(name: str, args: Args, kwargs: Kwargs, result: Any) -> None:
+    """Segments of tokens reduced to single vectors: another stream, as bytes become patches."""
+    named = ("input", "dim", "index", "src", "reduce")
+    values = dict(zip(named, args, strict=False)) | kwargs
+    source, reduction = values["src"], values["reduce"]
+    origin = getattr(source, "_regard_origin", None)
+    if origin is None or origin.pair is not None or not origin.axis:
+        other(name, args, kwargs, result)
+        return
+    axis = origin.axis
+    # a sum over as many places may be the tokens of a mixture of experts, back in their order
+    is_pooled = reduction != "sum" or result.shape[axis] != source.shape[axis]
+    set_origin(result, stream_origin(f"{origin.stream} pooled", axis) if is_pooled else origin)
 
 
 def pool(name: str, args: Args, kwargs: Kwargs, result: Any) -> None:
@@ -261,7 +337,7 @@ def pool(name: str, args: Args, kwargs: Kwargs, result: Any) -> None:
 PROPAGATION: dict[str, Callable[[str, Args, Kwargs, Any], None]] = {
     rule.__name__: rule
     for rule in (
-        *(carry, elementwise, linear, combine, reduce, softmax, log_softmax, exp),
-        *(rearrange, other, forget_axes, pool),
+        *(carry, elementwise, linear, combine, reduce, compare, softmax, log_softmax, exp),
+        *(other, forget_axes, pool, pool_segments),
     )
 }

@@ -9,18 +9,24 @@ from typing import Any
 
 from torch import Tensor
 
+from regard.tracing.dataflow.mixing import multiply_tokens
 from regard.tracing.dataflow.origins import (
+    POSITIONS,
+    SIBLING,
     Exponentials,
     LogWeights,
     ManualWeights,
     Origin,
+    PickedTokens,
     SoftmaxDenominator,
     StreamPair,
     StreamSide,
+    WeightedByExponentials,
     WeightedValues,
     changed_weights,
     stream_origin,
 )
+from regard.tracing.dataflow.recurrence import join_picked, without_pick
 from regard.tracing.readable import detach_untraced
 
 TIMES = {"mul", "mul_", "multiply", "__mul__", "__rmul__", "__imul__"}
@@ -33,14 +39,26 @@ def softmax_origin(origin: Origin, scores: Tensor, axis: int, weights: Tensor) -
     The weights are over keys if it is the axis of some stream's tokens. Otherwise it is an axis of
     features, unless the scores are a product whose tokens were rearranged.
     """
-    pair = order_pair(origin.pair_or_self, axis)
+    pair = order_pair(origin.pair_or_self, axis) or _grid_pair(origin, axis)
     rearranged = pair is None and origin.pair_or_self.is_product and origin.pair_or_self.is_lost
-    if pair is None:
+    if rearranged:
+        pair = origin.pair_or_self
+    elif pair is None:
         pair = StreamPair(origin.without_pair().side, StreamSide(None, axis, "features"))
+    assert pair is not None
     rearranged = rearranged or _is_rearranged(pair, weights)
     # detached, so that the origin on the weights does not keep the weights themselves alive
     stage = ManualWeights(detach_untraced(weights), detach_untraced(scores), pair, rearranged)
     return Origin(pair.left.stream, pair.left.axis, pair.left.layout, pair, stage)
+
+
+def _grid_pair(origin: Origin, axis: int) -> StreamPair | None:
+    """The pair of scores of tokens on two axes that are normalised over one of them."""
+    is_grid = origin.layout in ("grid", "picture") and origin.pair is None and origin.axis
+    if not is_grid or axis not in (origin.axis, origin.axis - 1):  # type: ignore[operator]
+        return None
+    nobody = StreamSide(None, None, "constant")
+    return StreamPair(nobody, StreamSide(origin.stream, axis, origin.layout, False))
 
 
 def order_pair(pair: StreamPair, axis: int) -> StreamPair | None:
@@ -57,8 +75,12 @@ def order_pair(pair: StreamPair, axis: int) -> StreamPair | None:
 def _is_rearranged(pair: StreamPair, weights: Tensor) -> bool:
     """True if a stream met itself with rearranged tokens, other than in windows of both sides."""
     left, right = pair.left, pair.right
+    if pair.is_product and right.layout == "flat":
+        return True  # normalised over the keys of several queries together
     if not pair.is_product or left.stream is None or left.stream != right.stream:
         return False
+    if any(side.trail is not None and side.trail.is_shuffled for side in (left, right)):
+        return True
     if left.whole and right.whole:
         return False
     if left.whole != right.whole or not left.axis or not right.axis:
@@ -72,6 +94,9 @@ def combined_origin(first: Origin, second: Origin) -> Origin:
         return first
     if first.layout == "constant":
         return second
+    if isinstance(first.stage, PickedTokens) or isinstance(second.stage, PickedTokens):
+        joined = join_picked(first, second, multiplies=False)
+        return joined or combined_origin(without_pick(first), without_pick(second))
     if first.pair is not None or second.pair is not None:
         return _closer_to_weights(first, second)
     if second.stream is None:
@@ -80,12 +105,31 @@ def combined_origin(first: Origin, second: Origin) -> Origin:
         return second
     if first.stream == second.stream and (first.axis == second.axis or not second.side.axis):
         return first
+    if first.stream != second.stream and _are_siblings(first, second):
+        stream = _join_siblings(first.stream, second.stream)
+        return combined_origin(*(replace(origin, stream=stream) for origin in (first, second)))
     # one vector of a stream is broadcast over the tokens of another
     owner = second if first.layout == "state" and second.axis else first
     if first.stream == second.stream and not first.axis and first.layout != "state":
         return second
     pair = StreamPair(first.side, second.side)
     return Origin(owner.stream, owner.axis, owner.layout, pair)
+
+
+def _are_siblings(first: Origin, second: Origin) -> bool:
+    """True if two embeddings of one module are combined token by token, as words and positions."""
+    assert first.stream is not None
+    assert second.stream is not None
+    if first.stream.partition(SIBLING)[0] != second.stream.partition(SIBLING)[0]:
+        return False
+    return first.axis == second.axis or not (first.side.axis and second.side.axis)
+
+
+def _join_siblings(one: str, other: str) -> str:
+    """The stream of two embeddings of a module: positions belong to what they are added to."""
+    if one.endswith(POSITIONS) != other.endswith(POSITIONS):
+        return other if one.endswith(POSITIONS) else one
+    return one.partition(SIBLING)[0]
 
 
 def combine_all(origins: Iterable[Origin]) -> Origin | None:
@@ -126,20 +170,44 @@ def elementwise_origin(
         (first, second, operands[0]),
         (second, first, operands[1]),
     ):
-        if isinstance(own.stage, ManualWeights):
+        if isinstance(own.stage, ManualWeights) or _is_scores(own, other):
             broadcast = name in TIMES and result.shape != operand.shape
             if broadcast and other.stream is not None and other.stage is None:
-                weighted = WeightedValues(own.stage, other, detach_untraced(operand))
+                weights = own.stage if isinstance(own.stage, ManualWeights) else None
+                values = operands[1] if operand is operands[0] else operands[0]
+                weighted = WeightedValues(weights, other, detach_untraced(operand), values.shape)
                 return Origin(own.stream, own.axis, own.layout, own.pair, weighted)
-            return changed_weights(own, result)
-        if isinstance(own.stage, Exponentials) and isinstance(other.stage, SoftmaxDenominator):
-            return _divided_origin(own, own.stage, other.stage, result)
+            if own.stage is not None:
+                return changed_weights(own, result)
+        if isinstance(other.stage, SoftmaxDenominator):
+            divided = _divided_origin(own, other.stage, result)
+            if divided is not None:
+                return divided
     stage = second.stage
     if name in MINUS and isinstance(stage, SoftmaxDenominator) and stage.exponentials is None:
         log_weights = LogWeights(detach_untraced(operands[0]), stage.axis)
         return Origin(first.stream, first.axis, first.layout, first.pair_or_self, log_weights)
-    rotated = _rotated_origin(operands, origins, result) if name in TIMES else None
-    return rotated or combined_origin(first, second)
+    times = _multiplied_origin(operands, origins, result) if name in TIMES else None
+    return times or combined_origin(first, second)
+
+
+def _is_scores(own: Origin, other: Origin) -> bool:
+    """True if a tensor is scores of two streams, and the other one tokens that they may weight."""
+    pair = own.pair
+    if pair is None or own.stage is not None or not pair.is_product or pair.is_unnamed:
+        return False
+    return other.pair is None and bool(other.axis)
+
+
+def _multiplied_origin(
+    operands: tuple[Any, Any], origins: tuple[Origin, Origin], result: Tensor
+) -> Origin | None:
+    """The origin of two tensors multiplied number by number, where it is a special one."""
+    first, second = origins
+    if isinstance(first.stage, PickedTokens) or isinstance(second.stage, PickedTokens):
+        return join_picked(first, second, multiplies=True)
+    rotated = _rotated_origin(operands, origins, result)
+    return rotated or multiply_tokens(operands, origins)
 
 
 def _rotated_origin(
@@ -159,9 +227,19 @@ def _rotated_origin(
 
 
 def _divided_origin(
-    origin: Origin, exponentials: Exponentials, denominator: SoftmaxDenominator, result: Tensor
-) -> Origin:
-    """Exponentials over their own sum are weights; over another sum they stay what they are."""
+    origin: Origin, denominator: SoftmaxDenominator, result: Tensor
+) -> Origin | None:
+    """Exponentials over their own sum are weights; over another sum they stay what they are.
+
+    Values that were summed by them before are a context now. None for anything else.
+    """
+    exponentials = origin.stage
+    if isinstance(exponentials, WeightedByExponentials):
+        if exponentials.exponentials is denominator.exponentials:
+            exponentials.normalise()
+        return stream_origin(origin.stream, origin.axis, origin.layout)
+    if not isinstance(exponentials, Exponentials):
+        return None
     pair = order_pair(origin.pair_or_self, denominator.axis)
     if pair is None or denominator.exponentials is not exponentials:
         return origin

@@ -4,27 +4,38 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import torch.distributed as dist
 from torch import Tensor, nn
 from torch.jit import ScriptModule
 
 from regard.kernels.observe.taps import Tapped
+from regard.tracing.dataflow.axis_moves import axis_without
 from regard.tracing.dataflow.checkpoint_recompute import is_backward
+from regard.tracing.dataflow.dtensor_origins import give_origins_to_parts, take_origins_of_parts
+from regard.tracing.dataflow.edge_attention import GATHERS, EdgeAttention
+from regard.tracing.dataflow.example_facts import ExampleFacts
 from regard.tracing.dataflow.gaps import REARRANGED, Gaps, opaque_reason, scripted_reason
+from regard.tracing.dataflow.mixing import NEIGHBOURS, are_neighbours, weights_are_features
 from regard.tracing.dataflow.origin_layers import OriginLayer
 from regard.tracing.dataflow.origins import (
+    CONSTANT,
     UNKNOWN,
     ManualWeights,
     Origin,
     StreamNames,
     StreamPair,
-    StreamSide,
+    TokenProducts,
     WeightedValues,
+    changed_weights,
     forget_freed_tensors,
+    learned_stream,
     origin_of,
     set_origin,
     stream_origin,
     tensors_in,
 )
+from regard.tracing.dataflow.placed_weights import RearrangedAttention
+from regard.tracing.dataflow.position_mixing import PositionMixing
 from regard.tracing.dataflow.products import (
     Product,
     product_of,
@@ -37,25 +48,17 @@ from regard.tracing.dataflow.propagation import (
     Kwargs,
     linear,
     other,
-    pool,
     reduce,
     reduced_axes,
     set_all,
 )
 from regard.tracing.dataflow.rearrangement import REARRANGEMENT, recur
+from regard.tracing.dataflow.rule_cache import MATMULS, joined_origin, product_with_parameters
 from regard.tracing.dataflow.rule_table import Rule
-from regard.tracing.dataflow.sampling import (
-    MAX_NUMBERS,
-    TOO_LARGE,
-    UNCLEAR,
-    Sampling,
-    count_numbers,
-    fits,
-    gives_context,
-    map_of_cells,
-    read_sampling,
-)
-from regard.tracing.readable import UNREADABLE, are_readable
+from regard.tracing.dataflow.sampled_values import SampledValues
+from regard.tracing.dataflow.stream_starts import StreamStarts
+from regard.tracing.dataflow.unnormalised import scores_as_weights
+from regard.tracing.dataflow.writing import note_output
 from regard.tracing.sites import ModelInputs, Sites
 from regard.types import Gap
 
@@ -74,85 +77,82 @@ class OriginTracker:
     def __init__(self, sites: Sites, report: Report) -> None:
         self.sites, self._report = sites, report
         self._gaps = Gaps()
-        self.grids: dict[str, tuple[int, int]] = {}
+        self._mixing = PositionMixing(sites, self._gaps, report)
+        self.facts = ExampleFacts()
+        self._starts = StreamStarts(sites, self.facts)
+        self.grids = self._starts.grids
         self._last_reported: ManualWeights | None = None
-        self._samplings = list[Sampling]()  # of the running module, not yet weighted
+        self._samples = SampledValues(sites, self._gaps, report)
+        self._rearranged = RearrangedAttention(sites, self._gaps, report)
+        self._edges = EdgeAttention(sites, self._gaps, report, self.facts)
         # sites whose queries were first seen as a state of the keys' own stream
         self._unnamed_queries = set[str]()
         self._rules = (
             PROPAGATION
             | REARRANGEMENT
+            | self._starts.rules
             | {
-                "embed": self._embed,
-                "conv": self._conv,
-                "pool": self._pool,
                 "linear": self._linear,
                 "recur": self._recur,
-                "sample": self._sample,
+                "sample": self._samples.note,
                 "product": self._product,
                 "reduce": self._reduce,
+                "join": self._join,
+                "assign": self._assign,
+                "merge": self.facts.merge,
+                "split": self.facts.split,
                 "opaque": self._opaque,
             }
+            | self._mixing.rules
         )
         sites.on_begin.append(self._begin)
         sites.on_script.append(self._note_script)
         self.layer = OriginLayer()
+        self._is_distributed = dist.is_available() and dist.is_initialized()
         sites.on_close.append(self.layer.close)
 
     @property
     def gaps(self) -> list[Gap]:
         """The sites that attend and cannot be mapped, with reasons."""
-        return self._gaps.found
+        return self._mixing.find_gaps()
+
+    @property
+    def dropped_sites(self) -> set[str]:
+        """The sites with a gap whose maps show only a part of what they compute."""
+        return self._mixing.dropped_sites
 
     def follow(self, rule: Rule, args: Args, kwargs: Kwargs, result: Any) -> None:
         """Write origins on the result of a function, by its rule."""
+        if self._is_distributed or "out" in kwargs:
+            self._follow_unusual(rule, args, kwargs, result)
+            return
         self._rules[rule[0]](rule[1], args, kwargs, result)
+        if self._edges.states or rule[1] in GATHERS:
+            self._edges.follow(rule, args, kwargs, result)
+
+    def _follow_unusual(self, rule: Rule, args: Args, kwargs: Kwargs, result: Any) -> None:
+        """`follow` where tensors have parts in other processes, or the caller gives the result."""
+        if self._is_distributed:
+            take_origins_of_parts((*args, *kwargs.values()))
+        if "out" in kwargs:  # where the result was written to; it is no operand
+            kwargs = {name: value for name, value in kwargs.items() if name != "out"}
+            self._rules[rule[0]](rule[1], args, kwargs, result)
+            note_output(result)
+        else:
+            self._rules[rule[0]](rule[1], args, kwargs, result)
+        if rule[1] in GATHERS or self._edges.states:
+            self._edges.follow(rule, args, kwargs, result)
+        if self._is_distributed:
+            give_origins_to_parts((result,))
 
     def _begin(self, inputs: ModelInputs) -> None:
         """Begin a stream with each floating-point input; ids begin theirs when embedded."""
         forget_freed_tensors()
+        self.facts.begin(inputs, self.sites.batch)
+        self._rearranged.begin_model_call()
+        self._edges.states.clear()
         with self.layer.active(inputs.values()):
-            for name, tensor in inputs.items():
-                is_new = origin_of(tensor) is UNKNOWN
-                if tensor.dtype.is_floating_point and tensor.dim() > 2 and is_new:
-                    axis = -2 if tensor.dim() == 3 else None
-                    set_origin(tensor, stream_origin(name, axis, "input"))
-
-    def _embed(self, name: str, args: Args, kwargs: Kwargs, result: Tensor) -> None:
-        """Begin the stream of the module that embeds; one id for each example is a state."""
-        ids = args[0] if args else kwargs["input"]
-        single = ids.dim() == 0 or (ids.dim() == 1 and len(ids) == self.sites.batch)
-        stream = self.sites.caller
-        set_origin(
-            result, stream_origin(stream, None, "state") if single else stream_origin(stream, -2)
-        )
-
-    def _conv(self, name: str, args: Args, kwargs: Kwargs, result: Tensor) -> None:
-        """Begin the stream of a picture or a sound, or keep the one that the input has."""
-        origin = origin_of(args[0])
-        if origin.pair is not None:
-            pool(name, args, kwargs, result)
-            return
-        begins = origin.stream is None or origin.layout == "input"
-        stream = self.sites.caller if begins else origin.stream
-        if name == "conv1d":
-            set_origin(result, stream_origin(stream, -1))
-        elif name == "conv2d":
-            is_picture = begins or origin.layout == "picture"
-            set_origin(result, stream_origin(stream, -1, "picture" if is_picture else "grid"))
-            self._note_grid(origin_of(result), result)
-        else:
-            set_origin(result, stream_origin(stream))
-
-    def _pool(self, name: str, args: Args, kwargs: Kwargs, result: Any) -> None:
-        """Pool, and note the new size of a picture's grid."""
-        pool(name, args, kwargs, result)
-        if isinstance(result, Tensor) and result.dim() > 2:
-            self._note_grid(origin_of(result), result)
-
-    def _note_grid(self, origin: Origin, result: Tensor) -> None:
-        if origin.layout == "picture" and origin.stream is not None:
-            self.grids[origin.stream] = (result.shape[-2], result.shape[-1])
+            self._starts.begin(inputs)
 
     def _linear(self, name: str, args: Args, kwargs: Kwargs, result: Tensor) -> None:
         """F.linear with parameters is a linear map; with a tensor of a stream, a product."""
@@ -163,6 +163,22 @@ class OriginTracker:
         else:
             self._product(name, args, kwargs, result)
 
+    def _join(self, name: str, args: Args, kwargs: Kwargs, result: Any) -> None:
+        """Tensors concatenated: perhaps the features of single pictures, or pictures with text."""
+        parts = args[0] if args else kwargs.get("tensors", ())
+        origin = None if self.facts.has_parts else joined_origin(parts)
+        if origin is not None and origin.layout != "input":
+            set_origin(result, origin)
+            return
+        self._mixing.note_loop(parts[-1])
+        self.facts.join(name, args, kwargs, result)
+
+    def _assign(self, name: str, args: Args, kwargs: Kwargs, result: Any) -> None:
+        """Writing into a tensor: perhaps features of pictures into the places of a text."""
+        if name == "__setitem__":
+            self._mixing.note_loop(args[-1])
+        self.facts.assign(name, args, kwargs, result)
+
     def _recur(self, name: str, args: Args, kwargs: Kwargs, result: Any) -> None:
         """A recurrent network; where tokens come before examples, it says what the batch is."""
         recur(name, args, kwargs, result)
@@ -172,11 +188,24 @@ class OriginTracker:
 
     def _product(self, name: str, args: Args, kwargs: Kwargs, result: Tensor) -> None:
         """A product: weights times values if one factor is weights, else scores or a map."""
+        if name in MATMULS and type(args[-1]) is nn.Parameter and not kwargs and len(args) > 1:
+            shared = getattr(args[-2], "_regard_origin", None)
+            is_known = shared is not None and shared.is_shared and not shared.is_parameters
+            if is_known and origin_of(args[-1]) is CONSTANT:
+                dims = (args[-2].dim(), args[-1].dim())
+                set_origin(result, product_with_parameters(shared, dims))
+                return
         product = product_of(name, (*args, *kwargs.values()))
         if product is None:
             other(name, args, kwargs, result)
             return
-        origin = self._context_origin(product) or product_origin(product)
+        origin = (
+            self._context_origin(product)
+            or self._mixing.follow_product(product)
+            or product_origin(product)
+        )
+        if isinstance(origin.stage, ManualWeights):
+            origin = changed_weights(origin, result)  # heads that a matrix of parameters has mixed
         if origin is not UNKNOWN:
             set_origin(result, origin)
 
@@ -185,6 +214,11 @@ class OriginTracker:
         for operand, values, own, theirs in product.both_ways:
             origin = origin_of(operand)
             if isinstance(origin.stage, ManualWeights) and len(own.summed) == 1:
+                if self._rearranged.meet(product, operand, values):
+                    return stream_origin(origin.stream)
+                if weights_are_features(origin, operand, own):
+                    self._mixing.note_summed_products()
+                    return stream_origin(origin.stream)
                 summed = (own.summed[0], theirs.summed[0])
                 found = self._meet_values(origin, origin_of(values), summed, values)
                 if found is not None:
@@ -197,55 +231,40 @@ class OriginTracker:
         origin = origin_of(source)
         stage = origin.stage
         if name == "sum" and isinstance(stage, WeightedValues) and isinstance(source, Tensor):
+            axes, keepdim = reduced_axes(source, args, kwargs)
+            if len(axes) == 1 and not self._samples.meet_weights(stage, source, result):
+                context = self._meet_weighted(origin, stage, axes[0])
+                if context is not None:
+                    removed = () if keepdim else axes
+                    set_origin(result, context.move_axes(lambda axis: axis_without(removed, axis)))
+                    return
+        elif isinstance(stage, TokenProducts) and isinstance(source, Tensor):
             axes, _ = reduced_axes(source, args, kwargs)
-            weights = Origin(origin.stream, origin.axis, origin.layout, origin.pair, stage.weights)
-            if len(axes) == 1 and not self._meet_samples(stage, source, result):
-                self._meet_values(weights, stage.values, (axes[0], axes[0]))
+            if name == "sum" and origin.layout == "neighbours":
+                self._mixing.note_summed_products(NEIGHBOURS)
+            elif name == "sum" and axes == (origin.axis,):
+                self._mixing.note_summed_products()
         reduce(name, args, kwargs, result)
 
-    def _sample(self, name: str, args: Args, kwargs: Kwargs, result: Any) -> None:
-        """Values read at points of a picture: remembered until weights of the points meet them."""
-        other(name, args, kwargs, result)
-        site = self.sites.here
-        if self._samplings and self._samplings[-1].site != site:
-            self._samplings.clear()
-        if name == "grid_sample" and not is_backward():
-            sampling = read_sampling(
-                site, origin_of(args[0] if args else None).stream, args, kwargs
-            )
-            self._samplings += [] if sampling is None else [sampling]
+    def _meet_weighted(self, origin: Origin, stage: WeightedValues, axis: int) -> Origin | None:
+        """Report weights that were multiplied with values elementwise, and are summed over keys.
 
-    def _meet_samples(self, stage: WeightedValues, weighted: Tensor, context: Any) -> bool:
-        """Report deformable attention if weighted samples are summed; True if they are samples."""
-        samplings, site = self._samplings, self.sites.here
-        if not samplings or samplings[-1].site != site:
-            return False
-        if not fits(samplings, stage.factor, weighted):
-            return False
-        if not are_readable((stage.factor, context)):
-            self.note_gap(UNREADABLE)
-        elif count_numbers(samplings) > MAX_NUMBERS:
-            self._gaps.add(site, TOO_LARGE)
-        else:
-            cells = map_of_cells(samplings, stage.factor)
-            if gives_context(samplings, cells, context):
-                self._report(self._cells_as_weights(cells, stage.weights.pair.left.stream), None)
-            else:
-                self._gaps.add(site, UNCLEAR)
-        self._samplings = []
-        return True
-
-    def _cells_as_weights(self, cells: Tensor, queries: str | None) -> ManualWeights:
-        """A map of cells as weights; the cells of several levels are a stream of their own."""
-        keys = self._samplings[0].stream
-        if keys is not None and len(self._samplings) > 1:
-            keys = f"{keys} levels"  # no single grid of rows and columns holds them
-        _, count, columns = cells.shape
-        left = StreamSide(keys if count == columns else queries, -2)
-        batch = self.sites.batch
-        rows = batch if batch and len(cells) % batch == 0 else len(cells)
-        weights = cells.unflatten(0, (rows, -1))
-        return ManualWeights(weights, weights, StreamPair(left, StreamSide(keys, -1), True))
+        Returns the origin of the context, before the axis is gone; None if they are no weights.
+        """
+        if stage.weights is not None:
+            if self._rearranged.meet_elementwise(replace(origin, stage=stage.weights), stage, axis):
+                return stream_origin(origin.stream)
+            weights = Origin(origin.stream, origin.axis, origin.layout, origin.pair, stage.weights)
+            met = self._meet_values(weights, stage.values, (axis, axis))
+            if met is None and are_neighbours(weights, stage.values):
+                self._mixing.note_summed_products(NEIGHBOURS)
+            elif met is None and stage.values.side.axis == axis:
+                self._mixing.note_summed_products()  # weighted tokens, summed over positions
+            return met
+        weighted = scores_as_weights(origin, stage.factor, stage.values, (axis, axis))
+        if weighted is not None and isinstance(weighted.stage, ManualWeights):
+            self._mixing.report(weighted.stage, None)
+        return None
 
     def _meet_values(
         self,
@@ -261,8 +280,12 @@ class OriginTracker:
         weights = origin.stage
         assert isinstance(weights, ManualWeights)
         assert origin.pair is not None
+        if values_origin.layout == "neighbours":
+            self._gaps.add(self.sites.here, NEIGHBOURS)
+            return stream_origin(origin.pair.left.stream)
         if weights.is_rearranged:
-            if values_origin.layout != "constant":
+            # learned values count if queries met keys; an expected embedding has no keys
+            if values_origin.layout != "constant" or origin.pair.is_product:
                 self._gaps.add(self.sites.here, REARRANGED)
             return stream_origin(origin.pair.left.stream)
         # a product of two streams may have been normalised over either of them
@@ -276,7 +299,7 @@ class OriginTracker:
             self._report(ordered, None if values is None else (values, summed[1]))
         left = pair.left
         if left.stream is None and left.layout == "constant":
-            return stream_origin(_learned_stream(self.sites.here), left.axis)
+            return stream_origin(learned_stream(self.sites.here), left.axis)
         return stream_origin(left.stream, left.axis, left.layout)
 
     def stream_names(self, site: str, pair: StreamPair, sizes: tuple[int, int]) -> StreamNames:
@@ -293,7 +316,7 @@ class OriginTracker:
         if queries is not None and queries == keys and sizes[1] < sizes[0]:
             return queries, f"{keys} pooled"
         if left.layout == "constant" and queries is None and keys is not None:
-            return _learned_stream(site), keys
+            return learned_stream(site), keys
         return queries, keys
 
     def name_streams(self, tapped: Tapped, operands: Args) -> Tapped:
@@ -319,13 +342,19 @@ class OriginTracker:
             set_origin(side, stream_origin(stream, -2))
         return replace(tapped, query=sides[0], key=sides[1])
 
-    def note_gap(self, reason: str) -> None:
-        """A function that attends runs now and cannot be mapped: a gap."""
-        self._gaps.add(self.sites.here, reason)
+    def note_gap(self, reason: str, site: str | None = None) -> None:
+        """A site, that which runs now if none is given, attends and cannot be mapped: a gap."""
+        self._gaps.add(site or self.sites.here, reason)
 
     def follow_tapped(self, tapped: Tapped, result: Any) -> None:
         """Write origins on the result of a tapped function: vectors of the queries' stream."""
         set_all(result, stream_origin(origin_of(tapped.query).stream, -2))
+
+    def follow_multi_head(self, query: Tensor, context: Tensor) -> None:
+        """Write the origin of the result of torch's own multi-head attention: tokens come first."""
+        with self.layer.active((query, context)):
+            stream = origin_of(context).stream or origin_of(query).stream
+            set_origin(context, stream_origin(stream, -3 if context.dim() == 3 else -2))
 
     def _opaque(self, name: str, args: Args, kwargs: Kwargs, result: Any) -> None:
         """A custom operation: a gap if it combines two streams, because it may attend."""
@@ -341,11 +370,6 @@ class OriginTracker:
             self._gaps.add(site, reason)
         with self.layer.active(tensors_in((*inputs, output))):
             other("", inputs, {}, output)
-
-
-def _learned_stream(site: str) -> str:
-    """The name of the stream that begins with queries that are parameters."""
-    return f"{site} query"
 
 
 def _origin_behind(side: Tensor, operands: Args) -> Origin:

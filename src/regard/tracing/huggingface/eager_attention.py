@@ -120,9 +120,19 @@ def _describe(call: EagerCall) -> Tapped | None:
     if bias is not None:
         added = tensor_bias(bias[..., : tapped.key.shape[2]])
         scoring = replace(scoring, bias=added if scoring.bias is None else scoring.bias + added)
+    if _hides_whole_rows(mask) and sink is None:
+        tapped = replace(tapped, runs_itself=True)
     if sink is not None:  # it takes the whole weight of a row whose keys are all hidden
         sink, tapped = sink.reshape(-1), replace(tapped, levelled_rows=None)
     return replace(tapped, scoring=replace(scoring, softcap=options.get("softcap"), sink=sink))
+
+
+def _hides_whole_rows(mask: Tensor | None) -> bool:
+    """True if minus infinity hides all keys from some query, whose weights are then no numbers."""
+    if mask is None or isinstance(mask, LazyMask) or not mask.is_floating_point():
+        return False
+    with torch.no_grad(), torch._C.DisableTorchFunction():
+        return bool((mask.amax(dim=-1) == float("-inf")).any())
 
 
 def _take_own_weights(call: EagerCall, tapped: Tapped) -> Tapped | None:

@@ -82,6 +82,17 @@ class Editor:
                 "edit a model that runs on plain tensors"
             )
 
+    def refuse_split_heads(self, site: str) -> None:
+        """Raise an InputError if there are edits, for a call of which this process has some heads.
+
+        Heads that an edit names, and the weights that it gives, are those of the whole model.
+        """
+        if self.functions:
+            raise InputError(
+                f"the attention of {site!r} cannot be edited: its heads are split over processes; "
+                "edit a model that each process holds whole, or that FSDP2 has sharded"
+            )
+
     def check_sites(self, sites: Iterable[str]) -> None:
         """Raise an InputError if the sites of an edit are not among those that attended."""
         for function in self.functions:

@@ -1,6 +1,6 @@
 """The product of weights and values in hand-written attention: its axes read, its weights edited.
 
-`ManualProducts.run` stands in front of every product of a model while a caller edits, or keeps
+`run_described` stands in front of every product of a model while a caller edits, or keeps
 values, gradients or outputs. If a factor is weights, `read_weighted_sum` finds out which axis is
 batch, head, query, key and value dimension, so that edits can be put in and contexts taken out.
 """
@@ -203,13 +203,6 @@ class ManualProducts:
         self._unrecorded: RecentProduct | None = None  # ran, and its call was not reported yet
         self.edited_weights: Tensor | None = None  # of the last edited product
 
-    def run(
-        self, name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Any
-    ) -> Any:
-        """Run a product; if one factor is weights, with the caller's edits."""
-        recent = self.describe(name, args)
-        return run_described([] if recent is None else [(self, recent)], function, args, kwargs)
-
     def describe(self, name: str, args: tuple[Any, ...]) -> RecentProduct | None:
         """A product that is about to run, and how the caller edits it; None without weights."""
         product = product_of(name, args)
@@ -274,8 +267,11 @@ class ManualProducts:
         )
 
 
+DescribedProduct = tuple[ManualProducts, RecentProduct]  # for one watcher
+
+
 def run_described(
-    described: Sequence[tuple[ManualProducts, RecentProduct]],
+    described: Sequence[DescribedProduct],
     function: Callable[..., Any],
     args: tuple[Any, ...],
     kwargs: Any,
@@ -298,6 +294,8 @@ def run_described(
     result = _put_contexts(weighted, function(*args, **kwargs), changes)
     for products, recent in readable:
         products.await_extras(recent, result)
+    if (out := kwargs.get("out")) is not None and out is not result:
+        result = out.copy_(result)  # an edited context goes where the caller wants it
     return result
 
 

@@ -17,10 +17,11 @@ def describe_manual_call(sites: Sites, manual: ManualWeights) -> CallRecord:
     A column that the softmax had and the product did not is a sink; what it took is missing from
     the sums of the rows.
     """
-    weights = to_four_axes(manual.weights, manual.pair, sites.batch, sites.heads)
+    weights = manual.weights.clone() if manual.is_buffer else manual.weights
+    weights = to_four_axes(weights, manual.pair, sites.batch, sites.heads)
     empty = weights.new_empty(*weights.shape[:2], 0, 0)
     return CallRecord(
-        sites.here,
+        manual.site or sites.here,
         *manual.streams,
         empty,
         empty,
@@ -53,7 +54,9 @@ def to_four_axes(rows: Tensor, pair: StreamPair, batch: int, heads: int = 0) -> 
     """
     query, key = pair.left.axis, pair.right.axis
     assert key
-    if query:
+    if query and pair.left.layout == "flat":
+        rows = rows.movedim((query, key), (-2, -1)).unflatten(-2, (-1, pair.left.tokens))
+    elif query:
         rows = rows.movedim((query, key), (-2, -1))
     else:
         rows = rows.movedim(key, -1)[..., None, :]
@@ -63,6 +66,8 @@ def to_four_axes(rows: Tensor, pair: StreamPair, batch: int, heads: int = 0) -> 
         return rows[None, None]
     if rows.dim() == 3 and heads:
         return rows.reshape(-1, heads, *rows.shape[1:])
+    if batch and rows.dim() == 3 and rows.shape[1:] == (batch, batch) and len(rows) % batch:
+        return rows[None]  # the rows of the input were the tokens of one example
     if rows.dim() == 3:
         # the first axis may hold heads or windows beside examples; windows hold parts of the tokens
         folded = query and pair.left.whole and 0 < batch < len(rows) and len(rows) % batch == 0

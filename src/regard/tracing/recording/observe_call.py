@@ -9,8 +9,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.kernels.observe import Observation, ObserveOptions, Scoring, observe
+from regard.kernels.observe import Observation, ObserveOptions, Scoring
+from regard.kernels.observe.call import Call
 from regard.kernels.observe.full_weights import weigh
+from regard.kernels.observe.observed_attention import observe_scoring
 from regard.kernels.observe.taps import Tapped
 from regard.masks import Area, Mask, everything, tensor_bias
 from regard.tracing.dataflow.origins import StreamNames, tensors_in
@@ -122,9 +124,10 @@ def observe_call(
     """Run a described call, and return its result and the record with what was observed.
 
     The kernel computes context and statistics in one pass. The model's own function runs instead
-    where its result cannot be reproduced: with dropout, or when the caller asked for `beside`.
+    where its result cannot be reproduced: with dropout, where a tap says so, or when the caller
+    asked for `beside`.
     """
-    original_runs = tapped.dropout > 0 or (options.beside and not changes)
+    original_runs = tapped.dropout > 0 or ((options.beside or tapped.runs_itself) and not changes)
     observation = _observe(record, tapped, options, needs_context=not original_runs)
     context: Tensor | None = None
     if changes and tapped.dropout:
@@ -138,8 +141,8 @@ def observe_call(
     if context is not None:
         context = change_context(context, tapped.value, changes)
     result = run_original() if context is None else tapped.finish(context)
-    record = _add_observation(record, tapped, observation, options)
-    return result, _add_extras(record, tapped, options, changes, context, result)
+    extras = _find_extras(tapped, options, changes, context, result)
+    return result, _add_observation(record, tapped, observation, options, extras)
 
 
 def observe_finished_call(
@@ -151,8 +154,8 @@ def observe_finished_call(
 ) -> CallRecord:
     """The record of a described call that has run already, with these changes in its result."""
     observation = _observe(record, tapped, options, needs_context=False)
-    record = _add_observation(record, tapped, observation, options)
-    return _add_extras(record, tapped, options, changes, None, result)
+    extras = _find_extras(tapped, options, changes, None, result)
+    return _add_observation(record, tapped, observation, options, extras)
 
 
 def _observe(
@@ -162,9 +165,10 @@ def _observe(
     if record.scoring is None:
         return None
     numbers = options.observe if options.sites.includes(record.site) else CONTEXT_ONLY
-    numbers = replace(numbers, context=needs_context)
-    sides = (tapped.query, tapped.key, tapped.value)
-    return observe(*sides, keep=numbers, **vars(record.scoring))
+    if numbers.context is not needs_context:
+        numbers = replace(numbers, context=needs_context)
+    call = Call(tapped.query, tapped.key, tapped.value, record.scoring)
+    return observe_scoring(call, numbers)
 
 
 def _fill_levelled_rows(context: Tensor | None, tapped: Tapped) -> Tensor | None:
@@ -192,16 +196,27 @@ def _values_of_heads(tapped: Tapped) -> Tensor:
 
 
 def _add_observation(
-    record: CallRecord, tapped: Tapped, observation: Observation | None, options: WatchOptions
+    record: CallRecord,
+    tapped: Tapped,
+    observation: Observation | None,
+    options: WatchOptions,
+    extras: dict[str, Any],
 ) -> CallRecord:
-    """The record with the observation, and with queries and keys as they are kept."""
+    """The record with the observation, with queries and keys as they are kept, and extras.
+
+    A record has many fields, so it is made once and not once for each of these.
+    """
     query = options.keep.round(tapped.query.detach())
     exact = query.dtype == tapped.query.dtype
     if observation is not None:
         lse = observation.lse if exact else observation.lse.float()
-        observation = replace(observation, context=None, lse=lse)
+        numbers = (observation.statistics, observation.top, observation.atlas)
+        observation = Observation(None, lse, *numbers, observation.scoring)
+    if record.scoring is None:
+        extras["edits"] = ()  # changed weights of a call that is all weights are in `weights`
     return replace(
         record,
+        **extras,
         query=query,
         key=options.keep.round(tapped.key.detach()),
         scoring=None if observation is None else observation.scoring,
@@ -211,28 +226,25 @@ def _add_observation(
     )
 
 
-def _add_extras(
-    record: CallRecord,
+def _find_extras(
     tapped: Tapped,
     options: WatchOptions,
     changes: list[HeadChange],
     context: Tensor | None,
     result: Any,
-) -> CallRecord:
-    """The record with values, gradient, projection and edits, as far as the caller keeps them."""
+) -> dict[str, Any]:
+    """Weights, values, gradient, projection and edits, as far as the caller keeps them."""
     keep, weights = options.keep, tapped.weights
     slot = GradientSlot() if keep.gradients else None
     if slot is not None:
         _await_gradient(slot, tapped, context, result)
-    return replace(
-        record,
-        weights=None if weights is None else change_weights(weights, changes).detach(),
-        value=tapped.value.detach() if keep.values else None,
-        gradient_slot=slot,
-        # changed weights of a call that is all weights are in `weights` already
-        edits=edited_weights(changes) if record.scoring is not None else (),
-        projection=_await_projection(tapped, context, result) if keep.outputs else None,
-    )
+    return {
+        "weights": None if weights is None else change_weights(weights, changes).detach(),
+        "value": tapped.value.detach() if keep.values else None,
+        "gradient_slot": slot,
+        "edits": edited_weights(changes) if changes else (),
+        "projection": _await_projection(tapped, context, result) if keep.outputs else None,
+    }
 
 
 def _await_projection(

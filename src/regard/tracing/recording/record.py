@@ -6,6 +6,7 @@ beside it. *Stacked*: where the call stands among the decoding steps that it con
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from jaxtyping import Bool, Float
 from torch import Tensor
@@ -13,6 +14,7 @@ from torch import Tensor
 from regard.kernels.observe import Observation, Scoring
 from regard.masks import Mask
 from regard.tracing.dataflow.output_projection import OutputProjection
+from regard.tracing.head_shards import HeadShard
 from regard.types.maps import MapKind
 
 RunKey = tuple[str, str | None, str | None]  # site, stream of queries, stream of keys
@@ -43,6 +45,30 @@ class EditedWeights:
     column: int = 0
 
 
+class InnerPart(NamedTuple):
+    """A part of a call that belongs to one example: a row of the batch, or some tokens of it."""
+
+    example: int
+    row: int
+    tokens: range | None = None
+
+
+@dataclass(frozen=True)
+class InnerParts:
+    """Which parts of a call belong to which example.
+
+    Needed where the rows of the batch are not the examples, nor as many for each: pictures of which
+    one text has three and another one, or a loop that attends to one example at a time.
+    """
+
+    examples: int
+    parts: tuple[InnerPart, ...]
+
+    def of(self, example: int) -> list[InnerPart]:
+        """The parts of one example, in their order."""
+        return [part for part in self.parts if part.example == example]
+
+
 @dataclass(frozen=True, eq=False)
 class CallRecord:
     """One attention call at a site, for all examples of the batch.
@@ -52,16 +78,22 @@ class CallRecord:
     move between decoding steps. `query_stream` and `key_stream` are None where the data flow did
     not tell. `key_count` is how many keys the call had; a call that continues another keeps only
     the new ones in `key`. `windows` is how many rows of the batch belong to one example, as the
-    windows of a picture do. `real_tokens` tells which keys the caller of the model did not mark as
-    padding; None if the caller marked none.
+    windows of a picture do; `inner_parts` says the same where it is not as many for each example.
+    `model_call` counts the calls of the model; `in_decoder` marks self-attention of a decoder
+    that no mask gives away. `real_tokens` tells which keys the caller of the model did not mark as
+    padding; None if the caller marked none. `shard` says which processes have further heads of the
+    call; None if all are here, and after they were joined.
 
     Observed. `observation` is what the kernel measured. `heads` are those that the map will have,
-    None for all. `exact` is False if query and key were rounded. `value`, `gradient_slot`,
+    None for all, and `head_indices` the heads of the model that the record has, None if it has all.
+    `exact` is False if query and key were rounded. `value`, `gradient_slot`,
     `projection` and `edits` are there if the caller keeps values, gradients and outputs, or edits.
 
     Stacked. `keys_seen` is how many keys all calls of the run had seen at the end of this one,
     including those that a sliding cache has dropped. `row_matches` tells, where rows of the batch
-    moved since the call before, which of its rows each may have been.
+    moved since the call before, which of its rows each may have been. `steps` is how many decoding
+    steps of one query each the record stands for; `replaced` are the numbers of queries of
+    earlier calls that it took the place of, because it has all their rows.
     """
 
     site: str
@@ -74,10 +106,15 @@ class CallRecord:
     mask: Mask | None = None
     key_count: int = 0
     windows: int = 1
+    inner_parts: InnerParts | None = None
+    model_call: int = 0
+    in_decoder: bool = False
     real_tokens: Bool[Tensor, "batch key"] | None = None
+    shard: HeadShard | None = None
     # observed
     observation: Observation | None = None
     heads: tuple[int, ...] | None = None
+    head_indices: tuple[int, ...] | None = None
     exact: bool = True
     value: Float[Tensor, "batch _key_head _key _value_dim"] | None = None
     gradient_slot: GradientSlot | None = None
@@ -86,6 +123,8 @@ class CallRecord:
     # stacked
     keys_seen: int = 0
     row_matches: Bool[Tensor, "batch earlier"] | None = None
+    steps: int = 1
+    replaced: tuple[int, ...] = ()
 
     @property
     def sizes(self) -> tuple[int, int, int, int]:
@@ -95,6 +134,26 @@ class CallRecord:
             return batch, heads, queries, keys
         batch, heads, queries, _ = self.query.shape
         return batch, heads, queries, self.key_count
+
+    @property
+    def examples(self) -> int:
+        """How many examples the call had."""
+        return self.inner_parts.examples if self.inner_parts else self.sizes[0] // self.windows
+
+    def parts_of(self, example: int) -> list[InnerPart]:
+        """The parts of the call that belong to an example."""
+        if self.inner_parts is not None:
+            return self.inner_parts.of(example)
+        first = example * self.windows
+        return [InnerPart(example, row) for row in range(first, first + self.windows)]
+
+    @property
+    def has_windows(self) -> bool:
+        """True if some example has more than one row of the batch."""
+        return self.windows > 1 or any(
+            len(self.parts_of(example)) > 1
+            for example in range(self.inner_parts.examples if self.inner_parts else 0)
+        )
 
     @property
     def run_key(self) -> RunKey:
@@ -120,7 +179,8 @@ class CallRecord:
         if not self.is_self_attention:
             return "cross"
         _, _, queries, keys = self.sizes
-        return "decoder" if self.is_causal or queries < keys else "encoder"
+        is_decoder = self.in_decoder or self.is_causal or queries < keys
+        return "decoder" if is_decoder else "encoder"
 
     @property
     def output(self) -> Float[Tensor, "head value_dim model"] | None:

@@ -17,6 +17,7 @@ from regard.tracing.mask_reading.dense import (
     read_mask,
 )
 from regard.tracing.mask_reading.lazy import first_query_position, levelled_rows
+from regard.tracing.recording.nested import is_nested, nest_result, pad_sides
 from regard.tracing.recording.sdpa_axes import to_four_axes
 
 
@@ -43,6 +44,10 @@ def describe_sdpa_arguments(
     **options: Any,
 ) -> Tapped:
     """`describe_sdpa` without its net: arguments that cannot be read raise an error."""
+    if is_nested(query):
+        padded = pad_sides(query, key, value)
+        tapped = describe_sdpa_arguments(*padded, dropout_p, is_causal, scale, **options)
+        return nest_result(tapped, query)
     axes = to_four_axes(query, key, value, attn_mask, bool(options.get("enable_gqa")))
     query, key, value, attn_mask, _lead = axes
     cached = _reads_cache(query, key) and not is_causal

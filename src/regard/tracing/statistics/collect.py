@@ -120,6 +120,8 @@ class StatisticsCalls(DecodingRuns):
     system for more.
     """
 
+    takes_steps = False
+
     def __init__(self, statistics: BatchStatistics) -> None:
         super().__init__()
         self._statistics = statistics
@@ -149,5 +151,5 @@ def collect_statistics(model: nn.Module, kinds: Sequence[str] = ()) -> Iterator[
         yield statistics
     # Watcher and sites refer to each other. The calls are taken out of this cycle, so that their
     # memory is freed now and not at the next garbage collection.
-    runs, watcher.runs = watcher.runs.runs, DecodingRuns()
+    runs, watcher.runs = watcher.complete_runs, DecodingRuns()
     statistics.add_runs(runs, watcher.tracker.gaps)
