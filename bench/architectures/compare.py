@@ -6,9 +6,11 @@
     comparison.verdict       # "exact"
 
 `run` has to give the same numbers each time (seed what it draws). A verdict is, worst first, a
-crash, changed outputs, a silent miss, silent mixing of positions, a wrong number of traces, a
-refusal ("no attention was seen" of a model that mixes positions by other means, such as a state
-space model), a named gap, exact, or no attention.
+crash, changed outputs, a silent miss, silent mixing of positions, a wrong number of traces, inexact
+(all weights are there, but not all where they belong: tokens dropped, examples, heads or keys in
+other places, decoding steps that do not stack, another kind of attention), a refusal ("no attention
+was seen" of a model that mixes positions by other means, such as a state space model), a named gap,
+exact, or no attention.
 """
 
 import traceback
@@ -21,11 +23,20 @@ import torch
 from torch import nn
 
 import regard
-from bench.architectures.matching import MapIndex
-from bench.architectures.mixing import find_mixing
+from bench.architectures.matching import (
+    MapIndex,
+    cut_numbers,
+    find_displaced,
+    has_more_rows,
+    is_cut_at_borders,
+    is_sampled,
+    leaves_out_padding,
+)
+from bench.architectures.mixing import Mixing, find_mixing
 from bench.architectures.recorder import RecordedCall, Recorder
 from bench.architectures.tensors import difference
 from regard.errors import InputError
+from regard.tracing.failures import raise_failures
 from regard.types import Trace
 
 __all__ = ["VERDICTS", "Comparison", "compare", "describe_error", "is_covered"]
@@ -39,11 +50,13 @@ VERDICTS = (
     "silent miss",
     "silent mixing",
     "wrong trace count",
+    "inexact",
     "refused",
     "named gap",
     "exact",
     "no attention",
 )
+FAILURE = "regard failed"  # how the reason of a gap begins that hides an error of regard
 CHANGED = 1e-4  # a relative difference of outputs above this is no rounding of float32
 
 
@@ -54,7 +67,8 @@ class Comparison:
     `noise` is the difference of two plain runs; `watched` and `beside` are the differences of
     watched runs from a plain one. `recorded` counts the attention of the independent record.
     `missed` describes recorded attention that is in no map, and `gap_missed` the part of it that a
-    gap covers. `mixing` lists modules that mix positions without a map or a gap.
+    gap covers. `mixing` lists modules that mix positions without a map or a gap, and `inexact` what
+    is not where it belongs. `notes` do not change the verdict.
     """
 
     batch: int
@@ -69,6 +83,7 @@ class Comparison:
     gap_missed: list[str] = field(default_factory=list)
     mixing: list[str] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
+    inexact: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -80,7 +95,8 @@ class Comparison:
             "outputs changed": self.watched > limit or self.beside > self.noise,
             "silent miss": self.missed,
             "silent mixing": self.mixing and (self.maps or self.gaps),
-            "wrong trace count": self.traces is not None and self.traces != self.batch,
+            "wrong trace count": self.maps and self.traces not in (None, self.batch),
+            "inexact": self.inexact,
             "refused": self.mixing,
             "named gap": self.gaps,
             "exact": self.recorded or self.maps,
@@ -88,8 +104,12 @@ class Comparison:
         return next((verdict for verdict, sign in signs.items() if sign), "no attention")
 
 
-def compare(model: nn.Module, run: Run, batch: int, *, perturb: bool = False) -> Comparison:
-    """Compare a run of a model, plain and watched; `perturb` also looks for unseen mixing."""
+def compare(model: nn.Module, run: Run, batch: int, *, perturb: Run | None = None) -> Comparison:
+    """Compare a run of a model, plain and watched.
+
+    With `perturb`, a run that shares no state (such as a cache) between calls, unseen mixing of
+    positions is looked for too.
+    """
     comparison = Comparison(batch)
     with torch.no_grad():
         plain = run()
@@ -101,18 +121,48 @@ def compare(model: nn.Module, run: Run, batch: int, *, perturb: bool = False) ->
         _watch_beside(model, run, plain, comparison)
     if traces is not None:
         describe_traces(traces, comparison)
-        look_for_calls(recorder.calls, traces, comparison)
-        if perturb:
-            covered = [site for trace in traces for site in _sites(trace)]
-            comparison.mixing = find_mixing(model, run, covered)
+        mixing = _look_for_mixing(model, perturb, traces, comparison)
+        calls = [call for call in recorder.calls if not mixing.still & {call.site}]
+        comparison.recorded = len(calls)
+        look_for_calls(calls, traces, comparison)
+        if perturb is not None:
+            _note_needless_gaps(calls, traces, mixing, comparison)
     return comparison
+
+
+def _note_needless_gaps(
+    calls: list[RecordedCall], traces: list[Trace], mixing: Mixing, comparison: Comparison
+) -> None:
+    """Note gaps at modules in which nothing was recorded and nothing mixes positions by content."""
+    sites = {site for call in calls for site in (call.site, call.product_site)} | mixing.attending
+    gaps = {gap.site for trace in traces for gap in trace.gaps}
+    for gap in sorted(gaps):
+        if not any(is_covered(site, [gap]) for site in sites):
+            comparison.notes.append(f"needless gap: {gap}")
+
+
+def _look_for_mixing(
+    model: nn.Module, run: Run | None, traces: list[Trace], comparison: Comparison
+) -> Mixing:
+    """Change single positions, and note the modules that mix them unseen."""
+    if run is None:
+        return Mixing()
+    maps = {attention_map.site for trace in traces for attention_map in trace.maps}
+    gaps = {gap.site for trace in traces for gap in trace.gaps}
+    try:
+        mixing = find_mixing(model, run, maps, gaps)
+    except Exception as error:  # a failure of the survey, not of what it surveys
+        comparison.notes.append(f"mixing was not looked for: {describe_error(error)}")
+        return Mixing()
+    comparison.mixing = mixing.unseen
+    return mixing
 
 
 def _watch(model: nn.Module, run: Run, plain: Any, comparison: Comparison) -> list[Trace] | None:
     """The traces of a watched run, none if nothing attended; None after an error."""
     output = None
     try:
-        with regard.watch(model) as seen:
+        with raise_failures(), regard.watch(model) as seen:  # a fault of ours is a crash here
             output = run()
         traces = list(seen)
         comparison.traces = len(traces)
@@ -151,11 +201,13 @@ class suppress_no_attention(suppress):  # noqa: N801
 
 
 def describe_traces(traces: Iterable[Trace], comparison: Comparison) -> None:
-    """Note the maps and gaps of traces."""
+    """Note the maps and gaps of traces; a gap because regard itself failed is an error."""
     traces = list(traces)
     comparison.maps = sum(len(trace.maps) for trace in traces)
-    gaps = {f"{gap.site}: {gap.reason}" for trace in traces for gap in trace.gaps}
-    comparison.gaps = sorted(gaps)
+    gaps = {gap for trace in traces for gap in trace.gaps}
+    failed = {gap for gap in gaps if gap.reason.startswith(FAILURE)}
+    comparison.gaps = sorted(f"{gap.site}: {gap.reason}" for gap in gaps - failed)
+    comparison.errors += sorted(f"{gap.site}: {gap.reason}" for gap in failed)
 
 
 def look_for_calls(
@@ -166,27 +218,24 @@ def look_for_calls(
     index = MapIndex(traces)
     gaps = {gap.site for trace in traces for gap in trace.gaps}
     for call in calls:
-        missing = index.count_missing(call)
-        if missing:
+        missing = 0 if is_sampled(call, traces) else index.count_missing(call)
+        forms = (has_more_rows, is_cut_at_borders, leaves_out_padding)
+        if missing and not any(is_found(call, traces) for is_found in forms):
             shape = "x".join(map(str, call.weights.shape))
             text = f"{call.site}: {call.operation} {shape}, {missing} missing"
             sites = (call.site, call.product_site)
             covered = any(is_covered(site, gaps) for site in sites)
             (comparison.gap_missed if covered else comparison.missed).append(text)
+        elif displaced := find_displaced(call, traces, comparison.batch):
+            comparison.inexact.append(f"{call.site}: {displaced}")
 
 
 def is_covered(site: str, gaps: Iterable[str]) -> bool:
     """True if a gap is at a site, at a module around it, or inside it."""
-    plain = [gap.partition("#")[0] for gap in gaps]
+    plain = [cut_numbers(gap) for gap in gaps]
     return any(
         site == gap or site.startswith(f"{gap}.") or gap.startswith(f"{site}.") for gap in plain
     )
-
-
-def _sites(trace: Trace) -> list[str]:
-    """The sites of the maps and gaps of a trace, without the numbers of repeated runs."""
-    sites = [attention_map.site for attention_map in trace.maps] + [gap.site for gap in trace.gaps]
-    return [site.partition("#")[0] for site in sites]
 
 
 def describe_error(error: Exception) -> str:

@@ -5,7 +5,7 @@ that are smaller already stay. Configs inside a config are shrunk too. There are
 because some models tie sizes together in ways that names do not tell; `build.py` tries one after
 the other until the model runs::
 
-    tiny           every size that a rule knows: width 32, 4 heads of width 8, 2 layers
+    tiny           every size that a rule knows: width 64, 4 heads of width 16, 2 layers
     proportional   widths and numbers of heads divided by one factor, widths of heads as they are
     shallow        few layers, tokens and experts, all widths as they are
 
@@ -19,9 +19,9 @@ from typing import Any
 
 from transformers import PretrainedConfig
 
-__all__ = ["LEVELS", "SPECIAL_SIZES", "VOCABULARY", "shrink", "walk_configs"]
+__all__ = ["LEVELS", "VOCABULARY", "repair", "shrink", "walk_configs"]
 
-HEADS, GROUPS, HEAD, LAYERS, VOCABULARY, CONTEXT = 4, 2, 8, 2, 120, 128
+HEADS, GROUPS, HEAD, LAYERS, VOCABULARY, CONTEXT = 4, 2, 16, 2, 120, 128
 WIDTH = HEADS * HEAD
 LEVELS = ("tiny", "proportional", "shallow")
 
@@ -29,7 +29,7 @@ _COUNTS = {
     r"(.*_)?(num_hidden_layers|n_layers?|num_layers|(en|de)coder_layers|layers|depth"
     r"|num_(en|de)coder_layers|num_hidden_blocks|num_\w+_layers|decoder_n_layers|num_blocks"
     r"|num_self_attends_per_block|num_layers_per_stack|max_window_layers)": LAYERS,
-    r"(.*_)?(vocab_size|n_vocab|vocab_size_or_config_json_file)": VOCABULARY,
+    r"(.*_)?(vocab_size\w*|n_vocab|hash_byte_group_vocab)": VOCABULARY,
     r"(num_experts|num_local_experts|n_routed_experts|moe_num_experts|num_routed_experts"
     r"|zero_expert_num|ffn_num_experts)": 4,
     r"(.*_)?(num_experts_per_tok|num_selected_experts|moe_topk|moe_k|top_k_experts)": 2,
@@ -45,8 +45,10 @@ _INNER = {
     r"|shared_expert_intermediate_size|feed_forward_dim|prenet_dim)": 2 * WIDTH,
     r".*_lora_rank": 16,
     r"(.*_)?num_queries": 12,
+    r"max_length": CONTEXT,
     r"index_topk": 4,
     r"sliding_window|attention_window_size": 8,
+    r"rotary_dim": 8,
 }
 _GROUPS = r".*(num_key_value_heads|num_kv_heads|n_head_kv|multi_query_group_num|kv_n_heads)"
 _HEADS = (
@@ -76,8 +78,30 @@ _KINDS = re.compile(
 )
 _NOT_LAYERS = re.compile(r".*(num_feat_extract_layers|num_conv\w*_layers|num_feature_layers)")
 
-# sizes that no rule by name can know, with the reason
-SPECIAL_SIZES: dict[str, dict[str, Any]] = {}
+# what attributes are when a default config leaves them open
+_OPEN: dict[str, Any] = {
+    "vocab_size": VOCABULARY,
+    "head_dim": HEAD,
+    "num_key_value_heads": GROUPS,
+    "intermediate_size": 2 * WIDTH,
+    "moe_intermediate_size": WIDTH,
+    "shared_expert_intermediate_size": WIDTH,
+    "n_routed_experts": 4,
+    "n_shared_experts": 1,
+    "num_experts": 4,
+    "num_experts_per_tok": 2,
+    "context_length": 16,
+    "prediction_length": 5,
+    "rope_theta": 10000.0,
+    "image_token_index": VOCABULARY - 1,
+    "image_token_id": VOCABULARY - 1,
+    "token_budget": 8,
+    "compress_ratio": 2,
+    "layer_types": ["full_attention"] * LAYERS,
+    "mrope_section": [HEAD // 2 - 2, 1, 1],
+    "xdrope_section": [HEAD // 2 - 3, 1, 1, 1],
+    "vocabulary_map": {"<image>": VOCABULARY - 1, "<|image token|>": VOCABULARY - 1},
+}
 
 
 def shrink(config: PretrainedConfig, level: str) -> PretrainedConfig:
@@ -91,7 +115,7 @@ def shrink(config: PretrainedConfig, level: str) -> PretrainedConfig:
                 continue
             smaller = _shrink_value(name, value, level, factor)
             smaller = _shrink_token(name, smaller, tokens)
-            if smaller != value:
+            if smaller is not value:  # configs cannot always be compared
                 _set(part, name, smaller)
         _settle_relations(part, level)
     return config
@@ -105,11 +129,41 @@ def walk_configs(config: PretrainedConfig) -> Iterator[PretrainedConfig]:
             yield from walk_configs(value)
 
 
+def repair(config: PretrainedConfig, message: str) -> bool:
+    """Change what an error of a model complains about; False if there is nothing to change."""
+    if match := re.search(r"has no attribute '(\w+)'", message):
+        return _add_attribute(config, match[1])
+    if match := re.search(r"sum exactly to (\d+) .*split_sizes=\[(\d+), (\d+), (\d+)\]", message):
+        pairs = int(match[1])
+        for part in walk_configs(config):
+            rope = vars(part).get("rope_parameters")
+            if isinstance(rope, dict):
+                rope["mrope_section"] = [pairs - 2 * (pairs // 4), pairs // 4, pairs // 4]
+        return True
+    if match := re.search(r"`?(is_decoder|is_encoder_decoder)`?=True", message):
+        _set(config, match[1], True)
+        return True
+    return False
+
+
+def _add_attribute(config: PretrainedConfig, name: str) -> bool:
+    """Give an attribute to the configs that lack it: that of another one, or a usual value."""
+    parts = list(walk_configs(config))
+    values = [vars(part)[name] for part in parts if vars(part).get(name) is not None]
+    value = (values or [_OPEN.get(name)])[0]
+    lacking = [part for part in parts if vars(part).get(name) is None]
+    if value is None or not lacking:
+        return False
+    for part in lacking:
+        _set(part, name, value)
+    return True
+
+
 def _set(config: PretrainedConfig, name: str, value: Any) -> None:
     """Set an attribute, unless the config computes or refuses it."""
     try:
         setattr(config, name, value)
-    except (AttributeError, ValueError, TypeError):
+    except Exception:  # configs raise errors of many kinds
         return
 
 
@@ -180,14 +234,31 @@ def _settle_relations(config: PretrainedConfig, level: str) -> None:
         _set(config, "qk_head_dim", sizes["qk_nope_head_dim"] + sizes["qk_rope_head_dim"])
     if "attn_layer_indices" in sizes and not sizes["attn_layer_indices"]:
         _set(config, "attn_layer_indices", [LAYERS - 1])  # else no layer attends
-    if "prediction_length" in sizes and sizes["prediction_length"] is None:
-        _set(config, "prediction_length", 5)
+    _settle_layers(config)
+    for name, value in _OPEN.items():
+        if sizes.get(name, value) is None:
+            _set(config, name, value)
     for name in ("depths", "num_blocks", "layers", "stage_layers", "num_layers"):
         if isinstance(sizes.get(name), list | tuple):
             _set(config, name, type(sizes[name])(min(size, 1) for size in sizes[name]))
     rope = sizes.get("rope_parameters")
     if level == "tiny" and isinstance(rope, dict):
         _shrink_rope(rope, sizes)
+
+
+def _settle_layers(config: PretrainedConfig) -> None:
+    """Let one layer attend, and fit the sizes of state space layers."""
+    sizes = vars(config)
+    kinds = sizes.get("layer_types")
+    if isinstance(kinds, list) and kinds:
+        if all(kind in ("linear_attention", "mamba") for kind in kinds):
+            kinds = [*kinds[:-1], "full_attention"]  # else no layer attends
+            _set(config, "layer_types", kinds)
+        _set(config, "num_hidden_layers", len(kinds))
+    if {"expand", "num_heads", "head_dim", "hidden_size"} <= sizes.keys():
+        _set(config, "head_dim", sizes["expand"] * sizes["hidden_size"] // sizes["num_heads"])
+    if {"mamba_d_ssm", "mamba_n_heads", "mamba_d_head"} <= sizes.keys():
+        _set(config, "mamba_d_ssm", sizes["mamba_n_heads"] * sizes["mamba_d_head"])
 
 
 def _shrink_rope(rope: dict[str, Any], sizes: dict[str, Any]) -> None:

@@ -6,47 +6,63 @@ again. A class that hangs or dies has a row that says so.
 
 import json
 import os
+import time
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from bench.architectures.catalog import list_classes
+from bench.architectures.libraries import list_subjects, survey_subject
 from bench.architectures.subject import survey_class
 from fuzz.children import Limits, Outcome, run_in_children
 
-__all__ = ["read_rows", "run_survey"]
+__all__ = ["Work", "read_rows", "run_survey", "work_of_libraries", "work_of_types"]
 
 LIMITS = Limits(cpu=90, clock=240, memory=6 << 30)
 
-Class = tuple[str, str]  # model type and name of the class
+Key = tuple[str, str]  # model type and name of the class
+Work = dict[Key, Callable[[], dict[str, Any]]]  # what gives the row of each class
+
+
+def work_of_types(types: Iterable[str]) -> Work:
+    """The classes of some model types of transformers."""
+    return {
+        (model_type, name): partial(survey_class, model_type, name)
+        for model_type in types
+        for name in list_classes(model_type)
+    }
+
+
+def work_of_libraries() -> Work:
+    """The models of other libraries."""
+    return {
+        (f"{subject.library}/{subject.name}", subject.name): partial(survey_subject, subject)
+        for subject in list_subjects()
+    }
 
 
 def run_survey(
-    types: Iterable[str], output: Path, *, workers: int = 2, again: bool = False
+    work: Work, output: Path, *, workers: int = 2, again: bool = False
 ) -> Iterator[dict[str, Any]]:
-    """The rows of the classes of some types, as they end; each is added to the output file."""
+    """The rows of some work, as they end; each is added to the output file."""
     output.parent.mkdir(parents=True, exist_ok=True)
     done = set() if again else {(row["type"], row["class"]) for row in read_rows(output)}
-    work = [
-        (model_type, name)
-        for model_type in types
-        for name in list_classes(model_type)
-        if (model_type, name) not in done
-    ]
-    cases = {number: _make_action(subject, output) for number, subject in enumerate(work)}
+    keys = [key for key in work if key not in done]
+    cases = {number: _make_action(work[key], output) for number, key in enumerate(keys)}
     for number, outcome in run_in_children(cases, workers=workers, limits=LIMITS):
-        row = {"type": work[number][0], "class": work[number][1]}
+        row = {"type": keys[number][0], "class": keys[number][1]}
         if outcome.kind == "success":
-            row = read_rows(output, work[number])[-1]
+            row = read_rows(output, keys[number])[-1]
         else:
             reason = outcome.detail[-1200:]
-            verdict = "not finished" if outcome.kind in ("hang", "signal") else "crash"
-            row |= {"verdict": verdict, "reason": f"{outcome.place}\n{reason}"}
+            # a failure of the survey: what watching raises is in a row of its own
+            row |= {"verdict": "not finished", "reason": f"{outcome.place}\n{reason}"}
             _add_row(output, row)
         yield row
 
 
-def read_rows(output: Path, subject: Class | None = None) -> list[dict[str, Any]]:
+def read_rows(output: Path, subject: Key | None = None) -> list[dict[str, Any]]:
     """The last row of each class in a file, or the rows of one class."""
     if not output.exists():
         return []
@@ -56,14 +72,14 @@ def read_rows(output: Path, subject: Class | None = None) -> list[dict[str, Any]
     return list({(row["type"], row["class"]): row for row in rows}.values())
 
 
-def _make_action(subject: Class, output: Path) -> Callable[[Path], Outcome]:
+def _make_action(survey: Callable[[], dict[str, Any]], output: Path) -> Callable[[Path], Outcome]:
     """What a child does for one class."""
     output = output.resolve()
 
     def act(_: Path) -> Outcome:
-        model_type, name = subject
-        perturb = list_classes(model_type)[0] == name
-        _add_row(output, survey_class(model_type, name, perturb=perturb))
+        start = time.process_time()
+        row = survey()
+        _add_row(output, {**row, "seconds": round(time.process_time() - start, 1)})
         return Outcome("success")
 
     return act

@@ -10,29 +10,50 @@ __all__ = ["describe_failures", "summarise"]
 
 _ALL = ("not finished", *VERDICTS, "not built")
 _GOOD = ("exact", "no attention")
+_SILENT = ("silent miss", "silent mixing", "refused")
+_LINES = {
+    "exact": ("exact",),
+    "named gap": ("named gap",),
+    "silent miss": _SILENT,
+    "crash": ("crash",),
+    "outputs changed": ("outputs changed",),
+    "wrong trace count": ("wrong trace count",),
+    "inexact": ("inexact",),
+}
+_OTHERS = ("no attention", "not built", "not finished")
 
 
 def summarise(rows: Iterable[dict[str, Any]]) -> str:
-    """Counts of verdicts; an architecture has the worst verdict of its classes that were built."""
+    """Counts of verdicts; an architecture has the worst verdict of its classes that were built.
+
+    Shares are of the architectures that attend. A silent miss is attention without map or gap, also
+    where watching refuses a model in which only other mixing than a softmax attends.
+    """
     rows = list(rows)
     classes = Counter(row["verdict"] for row in rows)
     by_type = defaultdict(list)
     for row in rows:
         by_type[row["type"]].append(row["verdict"])
     worst = Counter(_worst(verdicts) for verdicts in by_type.values())
-    lines = ["| verdict | architectures | classes |", "|---|--:|--:|"]
-    order = ("exact", "named gap", *(v for v in _ALL if v not in ("exact", "named gap")))
-    lines += [f"| {v} | {worst[v]} | {classes[v]} |" for v in order if classes[v] or worst[v]]
-    lines.append(f"| all | {len(by_type)} | {len(rows)} |")
+    attending = sum(worst[verdict] for verdict in VERDICTS if verdict != "no attention")
+    lines = ["| verdict | architectures | share | classes |", "|---|--:|--:|--:|"]
+    for name, verdicts in _LINES.items():
+        count = sum(worst[verdict] for verdict in verdicts)
+        share = f"{100 * count / max(1, attending):.1f}%"
+        lines.append(f"| {name} | {count} | {share} | {sum(classes[v] for v in verdicts)} |")
+    own = sum(classes[verdict] for verdict in VERDICTS if verdict != "no attention")
+    lines.append(f"| **attending** | **{attending}** | | **{own}** |")
+    lines += [f"| {name} | {worst[name]} | | {classes[name]} |" for name in _OTHERS]
+    lines.append(f"| all | {len(by_type)} | | {len(rows)} |")
     return "\n".join(lines)
 
 
 def _worst(verdicts: list[str]) -> str:
-    """The worst verdict of the classes that were built."""
-    built = [verdict for verdict in verdicts if verdict != "not built"]
+    """The worst verdict of the classes that were built and compared."""
+    compared = [verdict for verdict in verdicts if verdict in VERDICTS]
     # a class without attention, such as a codec, does not decide for the others
-    attending = [verdict for verdict in built if verdict != "no attention"] or built
-    return min(attending, key=_ALL.index, default="not built")
+    attending = [verdict for verdict in compared if verdict != "no attention"]
+    return min(attending or compared or verdicts, key=_ALL.index, default="not built")
 
 
 def describe_failures(rows: Iterable[dict[str, Any]]) -> str:
@@ -56,6 +77,7 @@ def _cause(row: dict[str, Any]) -> str:
             "outputs changed": (run["watched"], run["beside"], run["noise"]),
             "silent miss": run["missed"],
             "wrong trace count": f"{run['traces']} traces for {run['batch']} examples",
+            "inexact": run.get("inexact"),
             "named gap": run["gaps"],
         }
         return f"{name}: {signs.get(row['verdict'], run['mixing'])}"[:400]

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-__all__ = ["difference", "flatten_tensors"]
+__all__ = ["difference", "flatten_tensors", "random_tensor"]
 
 
 def flatten_tensors(value: Any) -> list[Tensor]:
@@ -22,6 +22,11 @@ def flatten_tensors(value: Any) -> list[Tensor]:
     if isinstance(value, list | tuple):
         return [tensor for part in value for tensor in flatten_tensors(part)]
     return []
+
+
+def random_tensor(*shape: int) -> Tensor:
+    """Random numbers, the same each time."""
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(0))
 
 
 def difference(first: Any, second: Any) -> float:
