@@ -11,6 +11,7 @@ from random import Random
 from typing import Any
 
 import regard
+from regard.cli.task_results import read_records
 from regard.loading import (
     ModelDescription,
     describe_model,
@@ -38,6 +39,8 @@ from regard.training.checkpoints import (
 )
 from regard.training.corpora import bar_separated_pairs, pairs, texts
 from regard.training.corpus_file import CorpusFile
+from regard.training.labelled_texts import LabelledFiles
+from regard.training.questions import QuestionFiles
 from regard.training.recipe_file import load_recipe
 from regard.training.train import train, write_finished_model
 from regard.types import Trace
@@ -55,8 +58,9 @@ VIEW_KINDS = ("heads", "heatmap", "highlight", "flow", "overlay", "compare")
 # What the functions below call. tests/fuzz/test_coverage.py compares these lists with what regard
 # has, so that a new reader or exporter is called here too.
 READERS: tuple[Callable[..., Any], ...] = (
-    CorpusFile, PixelReader.for_model, Pretrained.from_pretrained, StateFile.load, Tokenizer.load,
-    View.load, ViewState.from_hash, ViewState.from_json, average_weights, bar_separated_pairs,
+    CorpusFile, LabelledFiles, QuestionFiles, PixelReader.for_model, Pretrained.from_pretrained,
+    StateFile.load, Tokenizer.load, View.load, ViewState.from_hash, ViewState.from_json,
+    average_weights, bar_separated_pairs,
     checkpoints, describe_model, explain_text, find_models, from_pretrained, is_picture,
     is_trace_file, load, load_checkpoint, load_recipe, load_survey, load_trace, overlay,
     page_picture, pairs, read_picture, read_sentence_pairs, read_word_vectors, survey, texts, train,
@@ -139,6 +143,17 @@ def read_texts(path: Path, random: Random) -> None:
     """A file of texts, by paragraphs and by lines."""
     list(texts(path))
     list(CorpusFile(path, paragraphs=random.random() < 0.5))
+
+
+def read_questions(path: Path, random: Random) -> None:
+    """A file of questions with their contexts, as `regard answer` and training read it."""
+    read_records(path, ["question", "context"])
+    list(QuestionFiles((path,)))
+
+
+def read_labels(path: Path, random: Random) -> None:
+    """A file of texts with their labels."""
+    list(LabelledFiles((path,)))
 
 
 def read_links(path: Path, random: Random) -> None:

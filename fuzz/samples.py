@@ -87,6 +87,18 @@ def _write_texts(folder: Path) -> None:
         "side.zh": [*CHINESE],
         "texts.txt": [*ENGLISH, "", *ENGLISH],
         "texts.jsonl": [json.dumps({"text": text}) for text in ENGLISH],
+        "questions.jsonl": [
+            json.dumps(
+                {
+                    "question": text,
+                    "context": ENGLISH[0],
+                    "answers": [{"text": ENGLISH[0][:1], "start": 0}],
+                }
+            )
+            for text in ENGLISH
+        ],
+        "labels.tsv": [f"{text}\t{index % 2}" for index, text in enumerate(ENGLISH)],
+        "labels.jsonl": [json.dumps({"text": text, "label": 1}) for text in ENGLISH],
         "gold.tsv": links,
         "links.txt": ["1-1 2-1 1p2"] * len(pairs),
         "vectors.txt": [f"{len(vectors)} 4", *vectors],
@@ -137,6 +149,9 @@ def _write_own_models(folder: Path) -> None:
     _save(both, pair, folder / "translator")
     decoder = Transformer(kind="decoder", vocab=len(one), max_positions=37, **sizes)
     _save(decoder, one, folder / "decoder")
+    for name, head in (("classifier", "classes"), ("reader", "spans")):
+        model = Transformer(kind="encoder", vocab=len(one), head=head, **sizes)
+        _save(model, one, folder / name)
     vision = Transformer(kind="vision", head="classes", labels=5, **pictures, **sizes)
     _save(vision, None, folder / "vision")
     captioner = Captioner(vocab=len(one), d_embed=7, hidden=10, widths=(4, 6), dropout=0.0)

@@ -69,6 +69,8 @@ def _own_models() -> Iterator[Subject]:
         "translator": (_WRITER, _LOOK, _CHECK, f"{_WRITER} --int8", *_DESCRIBE),
         "recurrent": (_WRITER, _LOOK, *_DESCRIBE),
         "decoder": (_TELLER, f"{_TELLER} --int8", *_DESCRIBE),
+        "classifier": (f"classify {_TEXT} --model {{}}", _LOOK, *_DESCRIBE),
+        "reader": (f"answer {_TEXT} --context {_TEXT} --model {{}}", *_DESCRIBE),
     }
     for name, lines in commands.items():
         files = dict(_MODEL_FILES)
@@ -131,7 +133,7 @@ def _corpora() -> Iterator[Subject]:
     """Files of pairs, of texts and of alignments."""
     score = "evaluate translator {} --quiet --limit 2"
     count = "survey translator {} --quiet --limit 3"
-    model = ("translator", "decoder")
+    model = ("translator", "decoder", "classifier", "reader")
     for name, form, read, lines in (
         ("pairs.tsv", "lines", reading.read_pairs, (score, count)),
         ("pairs.jsonl", "json lines", reading.read_pairs, (score, count)),
@@ -143,8 +145,17 @@ def _corpora() -> Iterator[Subject]:
             "generate --model decoder --file {} --max-length 9 --quiet",
             "look --model decoder --file {} --limit 20", "diagnose decoder --file {} --quiet",
             "translate - --model translator --max-length 2 --quiet <", "explain - <",
+            "classify --model classifier --file {}", "classify - --model classifier --json <",
+            f"answer {_TEXT} --context {{}} --model reader",
         )),
-        ("texts.jsonl", "json lines", reading.read_texts, ("survey decoder {} --quiet",)),
+        ("texts.jsonl", "json lines", reading.read_texts, (
+            "survey decoder {} --quiet", "classify --model classifier --file {} --json",
+        )),
+        ("questions.jsonl", "json lines", reading.read_questions, (
+            "answer --model reader --file {} --json", "evaluate reader {} --quiet",
+        )),
+        ("labels.tsv", "lines", reading.read_labels, ("evaluate classifier {} --quiet",)),
+        ("labels.jsonl", "json lines", reading.read_labels, ("evaluate classifier {} --json",)),
         ("gold.tsv", "lines", reading.read_links, (
             "evaluate translator pairs.tsv --gold {} --quiet --limit 2",
             "evaluate translator pairs.tsv --peaks {} --quiet --limit 2",

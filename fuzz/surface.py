@@ -24,6 +24,7 @@ _READS = re.compile(r"load|read|open|from_(pretrained|json|hash|file)|unpack|res
 _WRITES = re.compile(r"save|write|to_")
 _TENSORS = "works on tensors or on a model in memory, not on a file"
 _INNER = "is a step of another reader or exporter, which is fuzzed"
+_LOADS = "loads a model by regard.load, which is fuzzed; the commands that call it are too"
 _LOG = "writes a log of numbers; the crashes campaign kills training"
 _VALUE = "keeps the name of a file, which it does not open"
 _MEMORY = "turns a value in memory into another value, and writes nothing"
@@ -41,6 +42,7 @@ INNER_MODULES: dict[str, str] = {
     "regard.models.checkpoints.files.": _INNER,
     "regard.models.checkpoints.locations.": _INNER,
     "regard.models.checkpoints.parameter_mapping.": _INNER,
+    "regard.models.checkpoints.stored_int8.": _INNER,
     "regard.models.recurrent.": _TENSORS,
     "regard.models.tokenizers.folders.": _INNER,
     "regard.models.tokenizers.sentencepiece.": _INNER,
@@ -69,11 +71,18 @@ EXCLUDED: dict[str, str] = {
     "regard.studies.survey.state.StateFile": _INNER,
     "regard.studies.survey.state.StateFile.save": _INNER,
     "regard.studies.survey.table.Survey.to_pandas": _MEMORY,
+    "regard.tasks.answering.answer": _LOADS,
+    "regard.tasks.classification.classify": _LOADS,
+    "regard.tasks.models.task_model": _LOADS,
+    "regard.tasks.translation.translate": _LOADS,
     "regard.training.checkpoints.remove_old_checkpoints": "removes folders, and reads none",
     "regard.training.checkpoints.restore_optimizer_state": _INNER,
     "regard.training.checkpoints.unusable_checkpoint": "makes an error, and reads nothing",
     "regard.training.corpora.PairFiles": _INNER,
     "regard.training.corpora.TextFile": _INNER,
+    "regard.training.class_metrics.ClassMetrics.to_json": _MEMORY,
+    "regard.training.corpora.check_exists": "asks whether a file is there, and does not open it",
+    "regard.training.corpora.data_suffix": _VALUE,
     "regard.training.corpora.numbered": _INNER,
     "regard.training.events.Ended": _VALUE,
     "regard.training.events.Saved": _VALUE,
@@ -85,6 +94,8 @@ EXCLUDED: dict[str, str] = {
     "regard.training.tasks.translation.Translation.restore": _INNER,
     "regard.types.attribution.Attribution.to_pandas": _MEMORY,
     "regard.types.finding.Finding.to_json": _MEMORY,
+    "regard.types.task_result.Candidate.to_json": _MEMORY,
+    "regard.types.task_result.TaskResult.to_json": _MEMORY,
     "regard.views.figure.canvas.Canvas.curves": "its Path is a curve of matplotlib",
     "regard.views.figure.fonts.Face": "is a font of the system",
     "regard.views.reports.open_finding": "opens a finding in a page, not a file",

@@ -21,6 +21,8 @@ from fuzz.text_doors import Door, hostile_trace
 from regard.cli import main
 from regard.models.generation.settings import GenerationSettings
 from regard.storage import save_trace
+from regard.types import Candidate, Evidence, InputWindow, TaskResult
+from regard.types.task_result import TaskName
 
 __all__ = ["COMMAND_DOORS"]
 
@@ -226,10 +228,40 @@ def _info(text: str, folder: Path) -> None:
     _run("info", str(folder / f"none{_file_name(text)}"))
 
 
+def _hostile_result(task: TaskName, text: str) -> TaskResult:
+    """The result of a task with the text as its answer, as an alternative, and in its trace."""
+    trace = hostile_trace(text)
+    candidates = (Candidate(text, 0.75), Candidate(f"not {text}", 0.25))
+    evidence = Evidence(trace.maps[0].site, (0,), (1,))
+    window = InputWindow(0, 1, trace)
+    return TaskResult(task, text, {"text": "a"}, candidates, (window,), 0, evidence, text)
+
+
+def _run_task(command: str, task: TaskName, *options: str) -> Door:
+    """The door of a command that runs a task, whose model answers the text."""
+
+    def run(text: str, folder: Path) -> None:
+        """Draw and print the result, as JSON, as a page, and with the text in the arguments."""
+        result, page = _hostile_result(task, text), str(folder / f"{_file_name(text)}.html")
+        with (
+            patch("regard.tasks.models.task_model", lambda *_, **__: None),
+            patch(f"regard.tasks.{command}", lambda texts, *_, **__: [result] * len(texts)),
+        ):
+            _run(command, "a", *options, codes=(0,))
+            _run(command, *options, "--", f"a{_argument(text)}")
+            _run_json(text, command, "a", *options)
+            _run(command, "a", *options, "--out", page, codes=(0,))
+        _run(command, "a", *options, "--file", str(folder / f"none{_file_name(text)}"))
+
+    return run
+
+
 COMMAND_DOORS: dict[str, Door] = {
     "look": _look,
     "explain": _explain,
     "mechanisms": _mechanisms,
+    "classify": _run_task("classify", "classification"),
+    "answer": _run_task("answer", "answering", "--context", "a b"),
     "translate": _write("translate"),
     "generate": _write("generate"),
     "train": _train,

@@ -74,7 +74,8 @@ def test_the_sentence_says_what_was_expected_what_came_and_what_to_do():
     with pytest.raises(InputError, match=r"load_trace expected a text or a path as path, got the"):
         regard.load_trace(3)
     with pytest.raises(
-        InputError, match=r"view expected a trace, two traces .*, got an empty list"
+        InputError,
+        match=r"view expected a trace, a task's result, two traces .*, got an empty list",
     ):
         regard.view([])
 

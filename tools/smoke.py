@@ -39,6 +39,17 @@ evaluate_every = 4
 """
 TEXTS = "once upon a time there was a cat\nthe cat saw a dog and the dog saw the cat\n" * 8
 PAIRS = "I love you\t我爱你\nHello!\t你好！\n"
+# Two models of tasks for which none is shipped, with random weights.
+MODELS = """
+from regard.models import Tokenizer, Transformer
+tokenizer = Tokenizer.train(["I love you", "who loves tea"] * 9, "bpe", 300)
+for folder, head in (("classifier", "classes"), ("reader", "spans")):
+    model = Transformer(
+        kind="encoder", vocab=len(tokenizer), d_model=16, layers=2, heads=2, d_ff=32, head=head
+    )
+    model.tokenizer = tokenizer
+    model.eval().save_pretrained(folder)
+"""
 MODEL = "run/model"
 NOTE = "native kernels are not built"
 
@@ -71,6 +82,15 @@ def trials() -> list[Trial]:
         Trial(("look", "love.trace", "--query", "爱", "--json"), '"weights"'),
         Trial(("info", "love.trace"), "decoder.layers.0.cross"),
         Trial(("info", "en-zh-rnn"), "Recurrent"),
+        Trial(("classify", "I love you", "--model", "classifier"), "LABEL_"),
+        Trial(
+            ("classify", "-", "--model", "classifier", "--json"), '"scores"', stdin="I love it\n"
+        ),
+        Trial(("classify", "I love you"), "name one with --model", code=2),
+        Trial(
+            ("answer", "who", "--context", "I love you", "--model", "reader", "--must-answer"),
+            "who →",
+        ),
         Trial(("translate", "-"), "我爱你", stdin="I love you\n"),
         Trial(("train", "recipe.toml", "--quiet"), "done", makes=(f"{MODEL}/config.json",)),
         Trial(("generate", "Once upon a time", "--max-length", "11"), "Once upon a time"),
@@ -154,6 +174,7 @@ def try_all(python: Path, place: Path, env: dict[str, str]) -> int:
     """Run every trial; how many failed."""
     for name, text in (("recipe.toml", RECIPE), ("texts.txt", TEXTS), ("pairs.tsv", PAIRS)):
         (place / name).write_text(text, encoding="utf-8")
+    subprocess.run([str(python), "-c", MODELS], cwd=place, env=env, check=True)  # noqa: S603
     failed = 0
     for trial in trials():
         start = time.monotonic()

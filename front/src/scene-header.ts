@@ -11,6 +11,7 @@ export interface StreamHeader {
   sentences: number[];
   named: boolean;
   grid: [number, number] | null;
+  marked?: number[];
 }
 
 export interface AxisHeader {

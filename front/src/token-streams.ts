@@ -7,6 +7,7 @@ export class TokenStream {
   readonly texts: string[];
   readonly plain: string[];
   readonly special: Set<number>;
+  readonly marked: Set<number>;
   readonly grid: [number, number] | null;
   readonly named: boolean;
 
@@ -14,6 +15,7 @@ export class TokenStream {
     this.texts = header.texts;
     this.plain = header.plain ?? header.texts;
     this.special = new Set(header.special);
+    this.marked = new Set(header.marked ?? []);
     this.grid = header.grid;
     this.named = header.named;
   }
@@ -25,6 +27,12 @@ export class TokenStream {
   /** Whether white space stands before the token in running text. */
   spaced(place: number): boolean {
     return this.header.spaced[place] === "1";
+  }
+
+  /** Whether one of the tokens from start to stop is marked, such as those of an answer. */
+  hasMark(start: number, stop: number): boolean {
+    for (let place = start; place < stop; place++) if (this.marked.has(place)) return true;
+    return false;
   }
 
   /** For each token the number of the unit (token, word or sentence) that it belongs to. */

@@ -41,9 +41,10 @@ if TYPE_CHECKING:
     from regard.models import Transformer, from_pretrained
     from regard.models.text_explanation import TextExplanation, explain_text
     from regard.storage import load_trace, save_trace
+    from regard.tasks import answer, classify, translate
     from regard.tracing import Keep, capture, watch
     from regard.training.train import train
-    from regard.types import Finding, Trace
+    from regard.types import Finding, TaskResult, Trace
     from regard.views import View, compare, flow, heads, heatmap, highlight, overlay, report, view
 
 __all__ = [
@@ -57,17 +58,20 @@ __all__ = [
     "PositionalEncoding",
     "RegardError",
     "SingleHeadAttention",
+    "TaskResult",
     "TextExplanation",
     "Trace",
     "Transformer",
     "View",
     "__version__",
+    "answer",
     "attend",
     "attention",
     "attribution",
     "capture",
     "catalog",
     "choose",
+    "classify",
     "compare",
     "diagnose",
     "diagnosis",
@@ -91,6 +95,7 @@ __all__ = [
     "save_trace",
     "studies",
     "train",
+    "translate",
     "types",
     "view",
     "watch",
@@ -101,10 +106,13 @@ _ROOMS = {
     "Keep": "regard.tracing",
     "RegardError": "regard.errors",
     "Finding": "regard.types",
+    "TaskResult": "regard.types",
     "Trace": "regard.types",
     "diagnose": "regard.diagnosis",
     "Transformer": "regard.models",
+    "answer": "regard.tasks",
     "capture": "regard.tracing",
+    "classify": "regard.tasks",
     "watch": "regard.tracing",
     "LoadedModel": "regard.loading",
     "load": "regard.loading",
@@ -115,6 +123,7 @@ _ROOMS = {
     "register_tap": "regard.kernels.observe.taps",
     "save_trace": "regard.storage",
     "train": "regard.training.train",
+    "translate": "regard.tasks",
     "View": "regard.views",
     "compare": "regard.views",
     "flow": "regard.views",

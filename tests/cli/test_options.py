@@ -27,9 +27,10 @@ def of_name(params, name):
 
 
 def meaning(option):
-    """What a shared option is, without what a command may widen: several files, their kinds."""
+    """What a shared option is, without its default and what a command may widen: kinds of files."""
     plain = (option.metavar, type(option.type), option.is_flag)
-    return plain if "--out" in option.opts else (*plain, option.help)
+    without_default = re.sub(r" \[.*\]$", "", option.help)
+    return plain if "--out" in option.opts else (*plain, without_default)
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -9,7 +9,10 @@ import pytest
         (["look", "a", "--deep"], "it is an option of regard diagnose"),
         (["look", "a", "--modle", "x"], "the nearest is --model."),
         (["look", "a", "-m", "x"], "the nearest is --model."),
-        (["--model", "x", "look"], "of regard look, regard translate and regard generate"),
+        (
+            ["--model", "x", "look"],
+            "of regard look, regard classify, regard answer, regard translate and",
+        ),
         (["train", "a", "--qqqqq"], "regard train has --set, --tensorboard, --lang"),
     ],
 )

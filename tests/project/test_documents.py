@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 DOCUMENTS = ["README.md", "README.zh-CN.md"]
 PAGES = [
     f"docs/{name}.md"
-    for name in ("diagnosis", "measures", "models", "survey", "training", "watching")
+    for name in ("diagnosis", "measures", "models", "survey", "tasks", "training", "watching")
 ]
 MODULES = [
     ".".join(file.relative_to(ROOT / "src").with_suffix("").parts).removesuffix(".__init__")

@@ -22,6 +22,7 @@ LISTED = [
     "regard.models",
     "regard.storage",
     "regard.studies",
+    "regard.tasks",
     "regard.tracing",
     "regard.types",
 ]

@@ -104,5 +104,5 @@ def test_findings_are_a_report_of_their_traces():
 
 
 def test_what_cannot_be_drawn_is_refused():
-    with pytest.raises(InputError, match="view expected a trace, two traces to compare, or find"):
+    with pytest.raises(InputError, match="view expected a trace, a task's result, two traces"):
         view([1, 2])

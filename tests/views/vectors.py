@@ -18,6 +18,7 @@ from regard.views.labelled_map import ticks
 from regard.views.page.utf16 import Characters
 from regard.views.reports import open_finding
 from regard.views.scene import build_scene, pack_scene, unpack_scene
+from regard.views.scene.build import mark_tokens
 
 PATH = Path(__file__).with_name("vectors.json")
 HOSTILE = "</script><img src=x onerror=alert(1)>"
@@ -184,7 +185,7 @@ def made() -> dict:
         badges={("encoder.0", 1): ["sink"]},
         aggregates={"rollout": torch.eye(8)},
     )
-    packed = pack_scene(scene)
+    packed = pack_scene(mark_tokens(scene, "source", (2, 3)))
     read = unpack_scene(packed)
     told = report(a_trace(), findings())
     shown = [index for index, each in enumerate(told.scene.findings) if each.view]

@@ -20,6 +20,7 @@ export interface ShadedUnit {
   shade: number;
   start: number;
   stop: number;
+  marked: boolean;
 }
 
 export interface HighlightNumbers {
@@ -48,6 +49,7 @@ export function highlightNumbers(scene: Scene, state: ViewState): HighlightNumbe
       shade: shadeOf[index]!,
       start,
       stop,
+      marked: stream.hasMark(first, axis.places[stop - 1]! + 1),
     };
   });
   const order = [...weights.keys()].sort((one, two) => weights[two]! - weights[one]! || one - two);

@@ -55,7 +55,7 @@ export class HighlightView implements View {
     return h("section", {}, [title, text]);
   }
 
-  /** One token or word: shaded, pinned by a click, underlined if the open finding is about it. */
+  /** One token or word: shaded, pinned by a click, underlined if it is marked or the open finding is about it. */
   private word(
     props: ViewProps,
     { stream, axis, label, places }: { stream: TokenStream; axis: Axis; label: Label; places: number[] },
@@ -65,7 +65,8 @@ export class HighlightView implements View {
     const { state } = props;
     const findingText = stream.text(axis.places[label.start]!, axis.places[label.stop - 1]! + 1);
     const pinned = state.axis === pins && state.place !== null && label.start <= state.place && state.place < label.stop;
-    const marked = places.some((place) => label.start <= place && place < label.stop);
+    const stop = axis.places[label.stop - 1]! + 1;
+    const marked = stream.hasMark(axis.places[label.start]!, stop) || places.some((place) => label.start <= place && place < label.stop);
     const classes = ["word", label.special && "special", pinned && "pinned", marked && "marked"].filter(Boolean).join(" ");
     const word = h("span", { class: classes, role: "button", tabindex: -1, "aria-pressed": String(pinned) }, [
       runningText(findingText) || visible(label.text),

@@ -16,6 +16,7 @@ from regard.errors import InputError
 from regard.text import say
 
 if TYPE_CHECKING:
+    from regard.loading import LoadedModel
     from regard.studies import SentencePair
     from regard.training.corpora import Pair
 
@@ -23,7 +24,9 @@ _EXAMPLES = """\b
 Examples:
   regard evaluate ./en-zh test.tsv --beam 5 --by-length
   regard evaluate ./en-zh test.tsv --gold alignments.tsv --peaks peaks.tsv --json
-  regard evaluate ./en-zh zhen.src-tgt --gold zhen.gold --one-based --reverse"""
+  regard evaluate ./en-zh zhen.src-tgt --gold zhen.gold --one-based --reverse
+  regard evaluate ./sentiment reviews.tsv.gz
+  regard evaluate ./minilm-squad dev.jsonl --json"""
 _BLEU_TOKENIZERS = ("zh", "13a", "char", "ja-mecab", "none")
 _NAMES = {"bleu": "BLEU", "chrf": "chrF", "signature": "sacrebleu"}  # the same in every language
 _FORMATS = {
@@ -99,7 +102,10 @@ def evaluate(**arguments: Any) -> None:
 
     DATA has pairs: .tsv (source, tab, target), .jsonl, or lines of source ||| target. MODEL is a
     shipped name, a folder, or a name on the hub. For a model that continues texts, DATA is a text
-    file, and the metrics are loss and perplexity.
+    file, and the metrics are loss and perplexity. For a classifier, DATA has texts and labels
+    (.tsv, or .jsonl with text and label): accuracy, macro F1 and the confusion matrix. For a model
+    that answers questions it is .jsonl with question, context and answers: exact match and F1,
+    counted as SQuAD does, or CMRC 2018 for Chinese, and the worst answers. Files may be gzipped.
 
     A file of alignments has on each line the words of both sides and the links i-j (sure) or ipj
     (possible), separated by tabs; or the links alone, one line for each line of DATA. The model is
@@ -135,6 +141,9 @@ def _evaluate(options: EvaluateOptions) -> None:
     from regard.loading import load
 
     loaded = load(options.model, device=options.device)
+    if loaded.answers or (loaded.classifies and not loaded.sees):
+        _evaluate_task(loaded, options)
+        return
     check_native_writer(
         loaded, "evaluate", f"{options.model} writes no texts, so that there is nothing to score"
     )
@@ -147,14 +156,31 @@ def _evaluate(options: EvaluateOptions) -> None:
     write_lines([text], options.out)
 
 
+def _evaluate_task(loaded: "LoadedModel", options: EvaluateOptions) -> None:
+    """Print the metrics of a classifier or of a reader, or write them to --out."""
+    from regard.cli.evaluate_tasks import evaluate_classifier, evaluate_reader, format_task_metrics
+
+    _refuse_translation_options(options, "this one labels texts or finds answers in them")
+    loaded.tokenizer  # noqa: B018  refuses a model without one
+    evaluate_model = evaluate_reader if loaded.answers else evaluate_classifier
+    record = evaluate_model(loaded, options.data, options.limit, quiet=options.quiet)
+    text = to_json_text(record) if options.as_json else format_task_metrics(record, options.lang)
+    write_lines([text], options.out)
+
+
+def _refuse_translation_options(options: EvaluateOptions, kind: str) -> None:
+    """Refuse options that only a translator has a use for."""
+    for name in ("beam", "language", "gold", "peaks"):
+        if getattr(options, name) is not None:
+            raise InputError(f"--{name} is for models that translate; {kind}")
+
+
 def _evaluate_language_model(model: Any, options: EvaluateOptions) -> Metrics:
     """Loss and perplexity of a model that continues texts."""
     from regard.training.corpora import texts
     from regard.training.evaluate import evaluate_texts
 
-    for name in ("beam", "language", "gold", "peaks"):
-        if getattr(options, name) is not None:
-            raise InputError(f"--{name} is for models that translate; this one continues texts")
+    _refuse_translation_options(options, "this one continues texts")
     held_out = list(islice(texts(options.data), options.limit))
     return Metrics(asdict(evaluate_texts(model, held_out)))
 

@@ -107,6 +107,15 @@ model = click.option(
     help="A shipped model, a folder, or a name on the Hugging Face hub. [a shipped model]",
 )
 
+# of a command that no shipped model is the default of
+named_model = click.option(
+    "--model",
+    metavar="PATH|NAME",
+    shell_complete=complete_model_name,
+    callback=_check_is_model,
+    help="A shipped model, a folder, or a name on the Hugging Face hub.",
+)
+
 out = file("--out", "Write to this file instead of the terminal.")
 
 texts_file = file("--file", "Read texts from the lines of this file, in UTF-8; - is stdin.")

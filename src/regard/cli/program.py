@@ -24,6 +24,13 @@ COMMANDS = {
     "mechanisms": LazyCommand(
         "regard.cli.mechanisms", "List the attention mechanisms, or describe one."
     ),
+    "classify": LazyCommand(
+        "regard.cli.classify", "Give each text a class, and show what the decision attended to."
+    ),
+    "answer": LazyCommand(
+        "regard.cli.answer",
+        "Answer questions in the words of a text, and show where the answer stands.",
+    ),
     "translate": LazyCommand("regard.cli.translate", "Translate texts with a model."),
     "generate": LazyCommand("regard.cli.generate", "Continue texts with a model."),
     "train": LazyCommand(

@@ -3,7 +3,13 @@
 import inspect
 from typing import Any, NamedTuple
 
-__all__ = ["Abilities", "abilities_of_native_model", "abilities_of_transformers_model"]
+__all__ = [
+    "Abilities",
+    "abilities_of_native_model",
+    "abilities_of_transformers_model",
+    "has_independent_labels",
+    "label_names",
+]
 
 # What models of transformers call the input of sounds: spectrograms, or the wave itself.
 _AUDIO_INPUTS = ("input_features", "input_values")
@@ -13,8 +19,9 @@ class Abilities(NamedTuple):
     """What a model is for.
 
     A model that `translates` writes a text about another input, its source; one that `continues`
-    goes on with the text it is given; one that `classifies` gives a label. It `sees` if its input
-    is a picture, and `hears` if its input is a sound.
+    goes on with the text it is given; one that `classifies` gives a label, and one that `answers`
+    finds the answer to a question in a text. It `sees` if its input is a picture, and `hears` if
+    its input is a sound.
     """
 
     translates: bool
@@ -22,6 +29,7 @@ class Abilities(NamedTuple):
     classifies: bool
     sees: bool
     hears: bool = False
+    answers: bool = False
 
 
 def abilities_of_native_model(model: Any) -> Abilities:
@@ -32,6 +40,7 @@ def abilities_of_native_model(model: Any) -> Abilities:
         continues=writes and not model.reads_source,
         classifies=_head(model) == "classes" or hasattr(getattr(model, "config", None), "classes"),
         sees=reads_pictures(model),
+        answers=_head(model) == "spans",
     )
 
 
@@ -45,7 +54,30 @@ def abilities_of_transformers_model(model: Any) -> Abilities:
         classifies=type(model).__name__.endswith("Classification"),
         sees=model.main_input_name == "pixel_values",
         hears=model.main_input_name in _AUDIO_INPUTS,
+        answers="ForQuestionAnswering" in type(model).__name__,
     )
+
+
+def label_names(model: Any) -> tuple[str, ...]:
+    """The names of the classes that a model gives, in the order of its logits; () if it has none.
+
+    Without names of its own a model's classes are LABEL_0, LABEL_1, ..., as transformers has it.
+    """
+    config = getattr(model, "config", None)
+    own = getattr(config, "label_names", None) or getattr(config, "id2label", None)
+    if isinstance(own, dict):
+        return tuple(str(own[index]) for index in sorted(own))
+    if own:
+        return tuple(own)
+    count: int = getattr(config, "labels" if _head(model) == "classes" else "classes", 0)
+    return tuple(f"LABEL_{index}" for index in range(count))
+
+
+def has_independent_labels(model: Any) -> bool:
+    """True if an input may have several labels, each with a probability of its own."""
+    config = getattr(model, "config", None)
+    multi_label = getattr(config, "problem_type", None) == "multi_label_classification"
+    return multi_label or getattr(config, "multi_label", False) is True
 
 
 def transformer_kind(model: Any) -> str | None:

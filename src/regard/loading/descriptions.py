@@ -14,6 +14,7 @@ from regard.errors import FileError, InputError, RegardError
 from regard.models.checkpoints.families import FAMILIES
 from regard.models.checkpoints.files import CheckpointTensors, read_json
 from regard.models.checkpoints.registry import names
+from regard.models.checkpoints.stored_int8 import SCALE_SUFFIX
 
 __all__ = ["ModelDescription", "describe_model", "find_models", "is_model_folder"]
 
@@ -38,7 +39,11 @@ _ARCHITECTURE_TASKS = (
 )  # fmt: skip
 _METADATA = "__metadata__"  # the only entry of a safetensors header that is no tensor
 _KIND_TASKS = {"encoder-decoder": "translates", "decoder": "continues", "vision": "sees"}
-_CLASS_TASKS = {"Recurrent": "translates", "Captioner": "sees", "Recogniser": "sees"}
+_HEAD_TASKS = {"classes": "classifies", "spans": "answers"}
+_CLASS_TASKS = {
+    "Recurrent": "translates", "RecurrentClassifier": "classifies", "Captioner": "sees",
+    "Recogniser": "sees",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -140,7 +145,7 @@ def _task(architecture: str, config: Mapping[str, Any]) -> str:
         return _CLASS_TASKS[architecture]
     if "class" in config:
         kind = str(config.get("kind", "encoder-decoder"))
-        return _KIND_TASKS.get(kind, "classifies" if config.get("head") == "classes" else "reads")
+        return _KIND_TASKS.get(kind, _HEAD_TASKS.get(str(config.get("head")), "reads"))
     return next((task for part, task in _ARCHITECTURE_TASKS if part in architecture), "reads")
 
 
@@ -165,7 +170,13 @@ def _read_shapes(file: Path) -> list[list[int]]:
             raise InputError(f"{file} is shorter than its header says")
         header = parse_json(opened.read(length), str(file))
     check_value(str(file), "its header", header, dict[str, dict[str, Any]])
-    shapes = [entry["shape"] for name, entry in header.items() if name != _METADATA]
+    # the scales of matrices in 8 bits are no parameters
+    tensors = {name: entry for name, entry in header.items() if name != _METADATA}
+    shapes = [
+        entry["shape"]
+        for name, entry in tensors.items()
+        if name.removesuffix(SCALE_SUFFIX) not in tensors or not name.endswith(SCALE_SUFFIX)
+    ]
     check_value(str(file), "the shapes", shapes, list[list[int]])
     return shapes
 

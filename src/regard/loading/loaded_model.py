@@ -17,6 +17,8 @@ from regard.loading.abilities import (
     Abilities,
     abilities_of_native_model,
     abilities_of_transformers_model,
+    has_independent_labels,
+    label_names,
 )
 from regard.loading.devices import find_device
 from regard.loading.pictures import PixelReader
@@ -49,7 +51,8 @@ class LoadedModel:
     `processor` is a tokenizer, an image processor, both in one, or None if the folder has neither.
     `native` is True for a model of one of regard's own classes, False for one of transformers.
     A model that `translates` writes about an input, one that `continues` goes on with it, one that
-    `classifies` gives a label; it `sees` pictures or `hears` sounds instead of reading texts.
+    `classifies` gives one of its `labels` (with `multi_label` several), one that `answers` finds
+    the answer to a question in a text; it `sees` pictures or `hears` sounds, not texts.
     `context_length` is the largest number of tokens that it reads, None if nothing states it.
     """
 
@@ -62,7 +65,10 @@ class LoadedModel:
     classifies: bool
     sees: bool
     hears: bool
+    answers: bool = False
     context_length: int | None = None
+    labels: tuple[str, ...] = ()
+    multi_label: bool = False
 
     def __repr__(self) -> str:
         able = [name for name in Abilities._fields if getattr(self, name)]
@@ -128,7 +134,14 @@ def load(
         native = False
     limit = context_length(getattr(model, "config", None), processor)
     return LoadedModel(
-        name, model.to(target).eval(), processor, native, **able._asdict(), context_length=limit
+        name,
+        model.to(target).eval(),
+        processor,
+        native,
+        **able._asdict(),
+        context_length=limit,
+        labels=label_names(model) if able.classifies else (),
+        multi_label=able.classifies and has_independent_labels(model),
     )
 
 

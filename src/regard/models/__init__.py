@@ -4,7 +4,12 @@ from regard.models.checkpoints import Pretrained, from_pretrained, shipped_model
 from regard.models.config import Config
 from regard.models.generation import GeneratedSequences, GenerationSettings
 from regard.models.images import Captioner, CaptionerConfig, Recogniser, RecogniserConfig
-from regard.models.recurrent import Recurrent, RecurrentConfig
+from regard.models.recurrent import (
+    ClassifierConfig,
+    Recurrent,
+    RecurrentClassifier,
+    RecurrentConfig,
+)
 from regard.models.tokenizers import Tokenizer
 from regard.models.transformer.config import TransformerConfig
 from regard.models.transformer.model import Transformer
@@ -12,6 +17,7 @@ from regard.models.transformer.model import Transformer
 __all__ = [
     "Captioner",
     "CaptionerConfig",
+    "ClassifierConfig",
     "Config",
     "GeneratedSequences",
     "GenerationSettings",
@@ -19,6 +25,7 @@ __all__ = [
     "Recogniser",
     "RecogniserConfig",
     "Recurrent",
+    "RecurrentClassifier",
     "RecurrentConfig",
     "Tokenizer",
     "Transformer",

@@ -4,6 +4,8 @@ A corpus is an iterable that reads its files anew in each iteration, so that it 
 memory. A FileError about a line names the file and the number of the line.
 """
 
+import gzip
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,7 +35,9 @@ class PairFiles:
         if len(self.paths) == 2:
             return _parallel_lines(*self.paths)
         (path,) = self.paths
-        return _read_pairs(path, _pair_from_json if path.suffix == ".jsonl" else _pair_from_columns)
+        return _read_pairs(
+            path, _pair_from_json if data_suffix(path) == ".jsonl" else _pair_from_columns
+        )
 
 
 @dataclass(frozen=True)
@@ -80,7 +84,7 @@ def pairs(*files: str | Path | Sequence[str | Path]) -> ConcatenatedCorpus:
         if len(paths) not in (1, 2):
             raise InputError(f"expected one file of pairs or two side by side, got {len(paths)}")
         for path in paths:
-            _check_exists(path)
+            check_exists(path)
         parts.append(PairFiles(paths))
     if not parts:
         raise InputError("expected at least one file of pairs, got none")
@@ -89,7 +93,7 @@ def pairs(*files: str | Path | Sequence[str | Path]) -> ConcatenatedCorpus:
 
 def bar_separated_pairs(path: str | Path) -> Iterator[Pair]:
     """The pairs of a file with lines `source ||| target` (the format of word aligners) or a tab."""
-    _check_exists(Path(path))
+    check_exists(Path(path))
     return _read_pairs(Path(path), lambda line: _pair_from_columns(line.replace(" ||| ", "\t", 1)))
 
 
@@ -98,24 +102,46 @@ def texts(*files: str | Path) -> ConcatenatedCorpus:
     if not files:
         raise InputError("expected at least one file of text, got none")
     for name in files:
-        _check_exists(Path(name))
+        check_exists(Path(name))
     return ConcatenatedCorpus(tuple(TextFile(Path(name)) for name in files))
 
 
 def numbered(path: Path) -> Iterator[tuple[int, str]]:
-    """The lines of a file with their numbers from 1; a FileError for a line that is not UTF-8."""
-    with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
-            try:
-                yield number, line.decode("utf-8").rstrip("\r\n")
-            except UnicodeDecodeError as error:
-                raise FileError(
-                    f"{path}, line {number}: expected UTF-8, got the byte "
-                    f"0x{line[error.start]:02x}; convert the file to UTF-8"
-                ) from error
+    """The lines of a file with their numbers from 1; a FileError for a line that is not UTF-8.
+
+    A file whose name ends with .gz is decompressed as it is read.
+    """
+    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+        try:
+            for number, line in enumerate(file, 1):
+                yield number, _decode_line(path, number, line)
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise FileError(f"{path} is no whole gzip file ({error}); write it again") from error
 
 
-def _check_exists(path: Path) -> None:
+def data_suffix(path: Path) -> str:
+    """The suffix that tells the format of a file, without .gz.
+
+    >>> from pathlib import Path
+    >>> from regard.training.corpora import data_suffix
+    >>> data_suffix(Path("train.tsv.gz")), data_suffix(Path("train.jsonl"))
+    ('.tsv', '.jsonl')
+    """
+    return path.with_suffix("").suffix if path.suffix == ".gz" else path.suffix
+
+
+def _decode_line(path: Path, number: int, line: bytes) -> str:
+    """A line as text, without its end."""
+    try:
+        return line.decode("utf-8").rstrip("\r\n")
+    except UnicodeDecodeError as error:
+        raise FileError(
+            f"{path}, line {number}: expected UTF-8, got the byte 0x{line[error.start]:02x}; "
+            "convert the file to UTF-8"
+        ) from error
+
+
+def check_exists(path: Path) -> None:
     """Raise a FileError if there is no such file."""
     if not path.is_file():
         raise FileError(f"no corpus {str(path)!r}; name a file that is there")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from regard.documents import parse_json
 from regard.errors import FileError
-from regard.training.corpora import bar_separated_pairs, numbered, pairs, texts
+from regard.training.corpora import bar_separated_pairs, data_suffix, numbered, pairs, texts
 
 __all__ = ["CorpusFile"]
 
@@ -32,7 +32,7 @@ class CorpusFile:
         return islice(self._read_pairs() if self.pairs else self._read_texts(), self.limit)
 
     def _read_pairs(self) -> Iterator[tuple[str, str]]:
-        has_columns = self.path.suffix in (".tsv", ".jsonl")
+        has_columns = data_suffix(self.path) in (".tsv", ".jsonl")
         for pair in pairs(self.path) if has_columns else bar_separated_pairs(self.path):
             yield pair.source, pair.target
 
@@ -47,9 +47,9 @@ class CorpusFile:
                 yield text
 
     def _text_of_line(self, number: int, line: str) -> str:
-        if self.path.suffix == ".tsv":
+        if data_suffix(self.path) == ".tsv":
             return line.split("\t")[0].strip()
-        if self.path.suffix != ".jsonl":
+        if data_suffix(self.path) != ".jsonl":
             return line.strip()
         try:
             record = parse_json(line, "the line")

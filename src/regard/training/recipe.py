@@ -17,13 +17,18 @@ class Data(Config):
     """The section [data]: training files and held-out files, named relative to the recipe."""
 
     train: tuple[str | tuple[str, ...], ...] = ()
-    """Files of pairs (.tsv or .jsonl) or of texts; ["a.en", "a.zh"] are two parallel files."""
+    """Files of pairs (.tsv or .jsonl), of labelled texts (.tsv or .jsonl), of questions (.jsonl) or
+    of texts, which may be gzipped (.gz); ["a.en", "a.zh"] are two parallel files."""
     dev: str = ""
     """The held-out file on which metrics are computed."""
     longest: int = 128
-    """Examples with more tokens on one side are left out; texts are cut into pieces."""
+    """Pairs with more tokens on one side are left out; texts of a language model and contexts of
+    questions are cut into pieces, texts of a classifier after this many tokens."""
     language: Literal["zh", "13a", "char", "ja-mecab", "none"] = "13a"
     """How sacrebleu splits the target into words."""
+    labels: tuple[str, ...] = ()
+    """The names of the classes of a classifier; labels in the files are names or their numbers
+    from 0. Without names they are the labels of the training files, sorted."""
     stripped: float = 0.0
     """The share of pairs that are also trained on without the punctuation at their ends.
 
@@ -83,6 +88,8 @@ class Plan(Config):
     """The largest norm of the gradient; 0 for no limit."""
     smoothing: float = 0.1
     """Label smoothing."""
+    balanced: bool = False
+    """Whether the loss of each class is weighted by the inverse of its frequency."""
     hard: Literal["reinforce", "straight-through"] | None = None
     """How hard attention is trained: REINFORCE with a moving baseline, or a soft gradient."""
     precision: Literal["float32", "bfloat16"] = "float32"
@@ -98,8 +105,9 @@ class Plan(Config):
     """The number of newest checkpoints that are kept, in addition to the best one."""
     average: int = 1
     """The finished model is the mean of this many newest checkpoints; 0 takes the best one."""
-    stored: Literal["float32", "float16"] = "float32"
-    """The dtype of the finished model's file; float16 is half as large, and loaded as float32."""
+    stored: Literal["float32", "float16", "int8"] = "float32"
+    """How the finished model's file stores weights; float16 is half as large, int8 (large matrices,
+    with a scale for each row) a quarter. Both are loaded as float32."""
     patience: int = 0
     """Stop after this many evaluations without a better metric; 0 for never."""
     beam: int = 1
@@ -134,4 +142,6 @@ class Recipe:
     data: Data = field(default_factory=Data)
     vocabulary: Vocabulary = field(default_factory=Vocabulary)
     model: Mapping[str, Any] = field(default_factory=dict)
+    """The class of the model and the settings of its config. `start` names a Transformer (a folder,
+    a shipped or a hub name) whose tokenizer and weights, except those of its head, are taken."""
     plan: Plan = field(default_factory=Plan)

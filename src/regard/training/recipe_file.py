@@ -63,7 +63,7 @@ def _build_recipe(content: dict[str, Any], folder: Path) -> Recipe:
         task,
         folder / content["folder"],
         content.get("seed", 0),
-        model=content.get("model", {}),
+        model=_resolve_start(content.get("model", {}), folder),
         **sections,  # type: ignore[arg-type]
     )
 
@@ -76,6 +76,14 @@ def _resolve_files(section: dict[str, Any], folder: Path) -> dict[str, Any]:
     if resolved.get("dev"):
         resolved["dev"] = _resolve_file(resolved["dev"], folder)
     return resolved
+
+
+def _resolve_start(model: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """The section [model] whose `start` is relative to the folder, if there is such a model."""
+    start = model.get("start")
+    if isinstance(start, str) and (folder / start / "config.json").is_file():
+        return model | {"start": str(folder / start)}
+    return model
 
 
 def _resolve_file(name: Any, folder: Path) -> Any:

@@ -15,9 +15,15 @@ from regard.arguments import check_first_argument
 from regard.attention import Hard, StraightThrough
 from regard.errors import FileError, InputError, UnknownNameError, first_line
 from regard.files import exclusive_lock
-from regard.models import Transformer, TransformerConfig
+from regard.models import Transformer, TransformerConfig, from_pretrained
+from regard.models.checkpoints.locations import checkpoint_folder
 from regard.models.generation import GenerationSettings
-from regard.models.recurrent import Recurrent, RecurrentConfig
+from regard.models.recurrent import (
+    ClassifierConfig,
+    Recurrent,
+    RecurrentClassifier,
+    RecurrentConfig,
+)
 from regard.models.tokenizers import Tokenizer
 from regard.training.checkpoints import average_weights, checkpoints, load_checkpoint
 from regard.training.distribution import World, process_group
@@ -30,6 +36,12 @@ from regard.training.tasks import TASKS
 _MODEL_CLASSES: dict[str, tuple[Any, Any]] = {
     "transformer": (Transformer, TransformerConfig),
     "recurrent": (Recurrent, RecurrentConfig),
+    "recurrent-classifier": (RecurrentClassifier, ClassifierConfig),
+}
+# The classes of models that can be trained on a task; all others read a source and write.
+_TASK_CLASSES = {
+    "classification": ("transformer", "recurrent-classifier"),
+    "answering": ("transformer",),
 }
 
 
@@ -68,18 +80,24 @@ def train(
 
 
 def build_model(recipe: Recipe, tokenizer: Tokenizer) -> Any:
-    """The recipe's model with random weights, of the vocabulary's size."""
+    """The recipe's model, of the vocabulary's size, with random weights or those of `start`."""
     settings = dict(recipe.model)
+    start = settings.pop("start", None)
     kind = str(settings.pop("class", "transformer"))
-    if kind not in _MODEL_CLASSES:
-        raise UnknownNameError("class of model", kind, _MODEL_CLASSES)
+    known = _TASK_CLASSES.get(recipe.task, ("transformer", "recurrent"))
+    if kind not in known:
+        raise UnknownNameError(f"class of model for {recipe.task}", kind, known)
     model_class, config_class = _MODEL_CLASSES[kind]
     sizes: dict[str, Any] = {"vocab": len(tokenizer.source)}
     if tokenizer.target is not tokenizer.source:
         sizes["target_vocab"] = len(tokenizer.target)
+    sizes |= TASKS[recipe.task].output_settings(recipe)
     if kind == "transformer":
         settings = {**TASKS[recipe.task].transformer_settings, **settings}
-    config = config_class(**sizes | _use_straight_through(settings, recipe.plan.hard))
+    settings = sizes | _use_straight_through(settings, recipe.plan.hard)
+    if start is not None:
+        return _build_from_start(recipe, str(start), settings, tokenizer)
+    config = config_class(**settings)
     try:
         model = model_class(config)
     except (RuntimeError, MemoryError, OverflowError) as error:
@@ -89,6 +107,29 @@ def build_model(recipe: Recipe, tokenizer: Tokenizer) -> Any:
         ) from error
     _check_hard(model, recipe.plan.hard)
     model.tokenizer = tokenizer
+    model.generation = _generation_settings(tokenizer.target, recipe.data.longest)
+    return model
+
+
+def _build_from_start(
+    recipe: Recipe, start: str, settings: dict[str, Any], tokenizer: Tokenizer
+) -> Any:
+    """The Transformer of a folder with another head: all other weights are those of the folder."""
+    trunk = from_pretrained(start)
+    if not isinstance(trunk, Transformer):
+        raise InputError(f"model.start expected a Transformer, {start} is a {type(trunk).__name__}")
+    # the size of an embedding may be larger than the vocabulary
+    fixed = {"vocab": trunk.config.vocab, "types": trunk.config.types, "pooler": False}
+    pooling = settings.get("pooling", "attentive")
+    model = Transformer(trunk.config, **settings | fixed | {"pooling": pooling})
+    own = model.state_dict()
+    kept = {
+        name: tensor
+        for name, tensor in trunk.state_dict().items()
+        if not name.startswith("head.") and name in own and own[name].shape == tensor.shape
+    }
+    model.load_state_dict(kept, strict=False)
+    model.tokenizer, model.site_names = tokenizer, trunk.site_names
     model.generation = _generation_settings(tokenizer.target, recipe.data.longest)
     return model
 
@@ -132,8 +173,8 @@ def write_finished_model(recipe: Recipe, model: Any) -> Path:
     chosen = paths[-recipe.plan.average :] if recipe.plan.average else [_best(folder)]
     model.load_state_dict(average_weights(chosen), strict=False)
     path = recipe.folder / "model"
-    kept = model if recipe.plan.stored == "float32" else deepcopy(model).half()
-    kept.save_pretrained(path)
+    kept = deepcopy(model).half() if recipe.plan.stored == "float16" else model
+    kept.save_pretrained(path, stored="int8" if recipe.plan.stored == "int8" else "float")
     return path
 
 
@@ -169,7 +210,13 @@ def _tokenizer(recipe: Recipe, ranks: World) -> Tokenizer:
                     f"{folder} has no {missing}, and the checkpoints beside it need that "
                     f"vocabulary; put the file back, or remove {recipe.folder} to begin anew"
                 )
-            TASKS[recipe.task].learn_tokenizer(recipe).save(folder)
+            start = recipe.model.get("start")
+            learnt = (
+                TASKS[recipe.task].learn_tokenizer(recipe)
+                if start is None
+                else Tokenizer.load(checkpoint_folder(str(start)))
+            )
+            learnt.save(folder)
     return Tokenizer.load(folder)
 
 

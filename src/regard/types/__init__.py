@@ -25,11 +25,12 @@ The weights come from a source, which depends on the option `keep` of `watch`:
 
 Attention that cannot be captured is listed in `trace.gaps`, each `Gap` with its reason. A `Finding`
 is what a check says about traces: a number, a sentence in each language (`FindingText`) and the
-picture that shows it (`FindingView`).
+picture that shows it (`FindingView`). A `TaskResult` is what a model answered to a person's input:
+its `Candidate`s with their scores, and the trace of each `InputWindow` that the model read.
 
-`tokens.py`, `maps.py`, `sources.py`, `trace.py` and `finding.py` define these values.
-`map_statistics.py` computes numbers of a map's rows and columns, and `pooling.py` pools weights
-into the cells of a picture.
+`tokens.py`, `maps.py`, `sources.py`, `trace.py`, `finding.py` and `task_result.py` define these
+values. `map_statistics.py` computes numbers of a map's rows and columns, and `pooling.py` pools
+weights into the cells of a picture.
 """
 
 from regard.types.attribution import Attribution, FlowBounds, LeftOut, Occlusion, ValueNorms
@@ -37,6 +38,7 @@ from regard.types.finding import Finding, FindingText, FindingView
 from regard.types.map_statistics import ReceivedAttention
 from regard.types.maps import AttentionMap, Axis
 from regard.types.sources import DenseWeights, RecomputableWeights, SummaryOnly, WeightSource
+from regard.types.task_result import Candidate, Evidence, InputWindow, TaskResult
 from regard.types.tokens import Tokens
 from regard.types.trace import Gap, Trace
 
@@ -44,17 +46,21 @@ __all__ = [
     "AttentionMap",
     "Attribution",
     "Axis",
+    "Candidate",
     "DenseWeights",
+    "Evidence",
     "Finding",
     "FindingText",
     "FindingView",
     "FlowBounds",
     "Gap",
+    "InputWindow",
     "LeftOut",
     "Occlusion",
     "ReceivedAttention",
     "RecomputableWeights",
     "SummaryOnly",
+    "TaskResult",
     "Tokens",
     "Trace",
     "ValueNorms",

@@ -6,7 +6,7 @@ from typing import Any, Unpack, cast
 
 from regard.arguments import describe
 from regard.errors import InputError, UnknownNameError
-from regard.types import AttentionMap, Finding, SummaryOnly, Trace
+from regard.types import AttentionMap, Finding, SummaryOnly, TaskResult, Trace
 from regard.views.functions import (
     ViewOptions,
     check_state,
@@ -22,6 +22,7 @@ from regard.views.kind import EXACT_TOKENS
 from regard.views.kinds import view_kind
 from regard.views.outputs import View
 from regard.views.reports import report
+from regard.views.results import result_trace, result_view
 
 Window = tuple[str, int, range, range]
 
@@ -42,11 +43,13 @@ def view(
     traces: Trace | Sequence[Trace] | None = None,
     **options: Unpack[ViewOptions],
 ) -> View:
-    """The usual picture of a value: a trace, two traces of one text, or a list of findings.
+    """The usual picture of a value: a trace, a task's result, two traces of one text, or findings.
 
-    A trace is drawn as a heatmap, or as an overlay if `picture` is given; `kind` names another kind
-    of `regard.views.kinds.KINDS`. Two traces are compared. Findings become a report, for which
-    `traces` are those that were diagnosed.
+    The result of `regard.classify` or `regard.answer` is drawn as its text, shaded by what the
+    answer attended to; that of `regard.translate` as its trace. A trace is drawn as a heatmap, or
+    as an overlay if `picture` is given; `kind` names another kind of `regard.views.kinds.KINDS`.
+    Two traces are compared. Findings become a report, for which `traces` are those that were
+    diagnosed.
 
     `site` is a name, or a number among the cross maps, or among all maps if none is cross; without
     one it is that of `heatmap`. `query` is the text of a token, or the number of its row. The page
@@ -62,9 +65,16 @@ def view(
     """
     if isinstance(value, Trace):
         return _trace_view(value, kind, site, head, query, picture, options)
+    if isinstance(value, TaskResult):
+        if value.task == "translation":
+            return _trace_view(value.trace, kind, site, head, query, picture, options)
+        if kind in (None, "highlight") and site is None and head is None and query is None:
+            return result_view(value, **options)
+        trace, _ = result_trace(value, options.get("language"))
+        return _trace_view(trace, kind, site, head, query, picture, options)
     if isinstance(value, str) or not isinstance(value, Sequence) or not value:
         raise InputError(
-            "view expected a trace, two traces to compare, or findings, got "
+            "view expected a trace, a task's result, two traces to compare, or findings, got "
             f"{describe(value)}; make a trace with regard.capture"
         )
     values = [*value]
@@ -80,7 +90,7 @@ def view(
             )
         return report(traces, cast(list[Finding], values), **options)
     raise InputError(
-        "view expected a trace, two traces to compare, or findings, got "
+        "view expected a trace, a task's result, two traces to compare, or findings, got "
         f"{type(values[0]).__name__} in a {type(value).__name__}"
     )
 

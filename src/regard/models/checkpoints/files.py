@@ -14,6 +14,7 @@ from torch import Tensor
 
 from regard import documents
 from regard.errors import FileError
+from regard.models.checkpoints.stored_int8 import SCALE_SUFFIX, restore_matrix
 
 __all__ = ["CheckpointTensors", "count_tensors", "read_json"]
 
@@ -28,7 +29,10 @@ def read_json(file: Path) -> dict[str, Any]:
 
 
 class CheckpointTensors(Mapping[str, Tensor]):
-    """The tensors of a checkpoint folder by name; each is read from its file on access."""
+    """The tensors of a checkpoint folder by name; each is read from its file on access.
+
+    A matrix that was stored in 8 bits is returned in floating point.
+    """
 
     def __init__(self, folder: Path) -> None:
         # Tensor name -> its file, and that file opened (safetensors) or loaded (a pickle).
@@ -39,6 +43,13 @@ class CheckpointTensors(Mapping[str, Tensor]):
                 self._files[name] = (file, opened)
 
     def __getitem__(self, name: str) -> Tensor:
+        scale = name + SCALE_SUFFIX
+        if scale in self._files:
+            return restore_matrix(self._read(name), self._read(scale), name)
+        return self._read(name)
+
+    def _read(self, name: str) -> Tensor:
+        """A tensor as it is in its file."""
         file, opened = self._files[name]
         try:
             tensor: Tensor = opened[name] if isinstance(opened, dict) else opened.get_tensor(name)
@@ -54,10 +65,14 @@ class CheckpointTensors(Mapping[str, Tensor]):
         return tuple(opened.get_slice(name).get_shape())
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._files)
+        return (name for name in self._files if not self._is_scale(name))
 
     def __len__(self) -> int:
-        return len(self._files)
+        return sum(1 for _ in self)
+
+    def _is_scale(self, name: str) -> bool:
+        """True for the scales of a matrix that is stored in 8 bits."""
+        return name.endswith(SCALE_SUFFIX) and name.removesuffix(SCALE_SUFFIX) in self._files
 
 
 def count_tensors(folder: Path) -> int | None:

@@ -13,12 +13,21 @@ generation, `begin` returns a `RecurrentState`, and each `step` takes one and re
     decoder.py             where attention stands: before the recurrent update or after it
     recurrence.py          GRU and LSTM layers, all steps at once or one by one
     unrolled_gradients.py  one large product for the gradient of a matrix used at every step
+    classifier.py          RecurrentClassifier: the encoder with attentive pooling
     model.py               Recurrent, and the base class that it shares with the image captioner
 
 The parameter names (`words.table`, `reader.U`) are part of the checkpoint format and cannot change.
 """
 
+from regard.models.recurrent.classifier import ClassifierConfig, RecurrentClassifier
 from regard.models.recurrent.config import RecurrentConfig
 from regard.models.recurrent.model import Recurrent, RecurrentState, SampledAttention
 
-__all__ = ["Recurrent", "RecurrentConfig", "RecurrentState", "SampledAttention"]
+__all__ = [
+    "ClassifierConfig",
+    "Recurrent",
+    "RecurrentClassifier",
+    "RecurrentConfig",
+    "RecurrentState",
+    "SampledAttention",
+]

@@ -129,7 +129,7 @@ def check_options(keywords: dict[str, Any]) -> Options:
 
 Encodings = list[tokenizers.Encoding]
 
-_truncation_lock = Lock()
+truncation_lock = Lock()
 
 
 def encode_texts(
@@ -150,7 +150,7 @@ def encode_texts(
         return _encode_batch(backend, texts, options)
     if limit is None:
         raise InputError("truncation=True needs max_length: this tokenizer has no limit")
-    with _truncation_lock:  # the library stores the limit in the tokenizer, which threads share
+    with truncation_lock:  # the library stores the limit in the tokenizer, which threads share
         try:
             backend.enable_truncation(min(limit, _LONGEST), strategy=options.strategy)
             return _encode_batch(backend, texts, options)

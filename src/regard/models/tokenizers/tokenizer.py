@@ -160,17 +160,24 @@ class Tokenizer:
         """The special tokens, the padding side and the maximum length as one value."""
         return SpecialTokens(self.special_tokens_map, self.padding_side, self.model_max_length)
 
-    def with_template(self, template: str) -> "Tokenizer":
-        """This tokenizer with other special tokens around a text, such as "<s> $A </s>"."""
+    def with_template(self, template: str, pair: str | None = None) -> "Tokenizer":
+        """This tokenizer with other special tokens around a text, such as "<s> $A </s>".
+
+        `pair` is the template of a text with a second one, such as "<s> $A </s> $B:1 </s>:1", where
+        1 is the segment of a token; without it there are no special tokens around pairs.
+        """
         backend = tokenizers.Tokenizer.from_str(self.backend_tokenizer.to_str())
-        names = [part for part in template.split() if not part.startswith("$")]
+        parts = [part.split(":")[0] for part in f"{template} {pair or ''}".split()]
+        names = [part for part in dict.fromkeys(parts) if not part.startswith("$")]
         unknown = [name for name in names if backend.token_to_id(name) is None]
         if unknown or "$A" not in template.split():
             raise InputError(
                 f"a template holds $A, the text, and tokens of the vocabulary, got {template!r}"
             )
         backend.post_processor = tokenizers.processors.TemplateProcessing(
-            single=template, special_tokens=[(name, backend.token_to_id(name)) for name in names]
+            single=template,
+            pair=pair,
+            special_tokens=[(name, backend.token_to_id(name)) for name in names],
         )
         return Tokenizer(backend, self.special_tokens)
 

@@ -35,6 +35,8 @@ class TransformerConfig(Config):
     - `final_norm` None adds a norm after the last layer if `norm_first` is set. `head` None is a
       language model's head for kinds that generate text, and no head (hidden states) for the
       others.
+    - `label_names` are the names of the `labels` classes, or empty if they have none. With
+      `multi_label` an input may have several labels, each with a probability of its own.
     - `init_std` None initialises matrices by Xavier's rule and embeddings from N(0, 1/d_model); a
       number initialises all of them from N(0, init_std^2).
     - `alignment_layer` is the decoder layer, counted from 0, whose cross-attention gives the best
@@ -83,6 +85,8 @@ class TransformerConfig(Config):
     head_transform: bool = False
     output_bias: bool = False
     labels: int = 2
+    label_names: tuple[str, ...] = ()
+    multi_label: bool = False
     pooling: Literal["attentive", "first", "pooler"] = "attentive"
     pooler: bool = False
     image_size: int = 224
@@ -100,6 +104,7 @@ class TransformerConfig(Config):
         self.refuse_below(0, "layers", "decoder_layers", "types", "init_std", "norm_eps")
         self.refuse_below(0, "alignment_layer")
         self.refuse_unless_rates("dropout", "attention_dropout", "activation_dropout")
+        _check_label_names(self)
         _check_heads(self)
         _check_positions(self)
         _check_kind(self)
@@ -169,6 +174,15 @@ PRESETS: dict[str, dict[str, Any]] = {
         "positions": "learned", "scale_embedding": False, "dropout": 0.0, "init_std": 0.02,
     },
 }  # fmt: skip
+
+
+def _check_label_names(config: TransformerConfig) -> None:
+    """Raise an InputError unless there is a name for each class, or none at all."""
+    if config.label_names and len(config.label_names) != config.labels:
+        raise InputError(
+            f"expected a name for each of {config.labels} labels, got {len(config.label_names)} "
+            "label_names"
+        )
 
 
 def _check_heads(config: TransformerConfig) -> None:

@@ -7,7 +7,9 @@ minimised, and which metrics are taken on held-out examples. It is a class with
   `loss`, `evaluate`;
 - `learn_tokenizer(recipe)`, a static method that learns the tokenizer from the recipe's corpus;
 - `transformer_settings`, the settings that a Transformer has for this task unless the recipe says
-  otherwise.
+  otherwise;
+- `output_settings(recipe)`, a static method that gives the settings of any model that follow from
+  the recipe's data, such as the number of labels.
 
 To add one, write its file here and add it to `TASKS`. The name is what a recipe gives as
 `task = "translation"`; everything that lists tasks reads this registry.
@@ -15,9 +17,16 @@ To add one, write its file here and add it to `TASKS`. The name is what a recipe
 
 from typing import Any
 
+from regard.training.tasks.answering import Answering
+from regard.training.tasks.classification import Classification
 from regard.training.tasks.language_modelling import LanguageModelling
 from regard.training.tasks.translation import Translation
 
-__all__ = ["TASKS", "LanguageModelling", "Translation"]
+__all__ = ["TASKS", "Answering", "Classification", "LanguageModelling", "Translation"]
 
-TASKS: dict[str, Any] = {"translation": Translation, "language-modelling": LanguageModelling}
+TASKS: dict[str, Any] = {
+    "translation": Translation,
+    "language-modelling": LanguageModelling,
+    "classification": Classification,
+    "answering": Answering,
+}

@@ -39,6 +39,11 @@ class LanguageModelling:
         corpus = _training_texts(recipe)
         return vocabulary.learn(corpus, vocabulary.kind, vocabulary.size).without_eos()
 
+    @staticmethod
+    def output_settings(recipe: Recipe) -> dict[str, Any]:
+        """Nothing: the vocabulary is all that the model has to know of the data."""
+        return {}
+
     def batches(self) -> Batches:
         """The training texts in batches without end."""
         data, plan = self.recipe.data, self.recipe.plan

@@ -57,6 +57,11 @@ class Translation:
         kind = vocabulary.target_kind or vocabulary.kind
         return TokenizerPair(source, vocabulary.learn(targets, kind, vocabulary.target_size))
 
+    @staticmethod
+    def output_settings(recipe: Recipe) -> dict[str, Any]:
+        """Nothing: the vocabulary is all that the model has to know of the data."""
+        return {}
+
     def batches(self) -> Batches:
         """The training pairs in batches without end."""
         data, plan = self.recipe.data, self.recipe.plan

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,20 @@ def build_scene(
     alignments = align_traces(*scene_traces[:2]) if len(scene_traces) > 1 else None
     shown_title = cut_text(title, LONGEST_TITLE)
     return Scene(tuple(scene_traces), shown_title, alignments, MORE_CODE if long else None)
+
+
+def mark_tokens(scene: Scene, stream: str, positions: Sequence[int]) -> Scene:
+    """The scene with some tokens of a stream of its first trace marked, to be underlined."""
+    first, *others = scene.traces
+    if stream not in first.streams:
+        raise UnknownNameError("stream", stream, first.streams)
+    length = len(first.streams[stream])
+    for position in positions:
+        if not 0 <= position < length:
+            raise InputError(f"no token {position} to mark in {stream!r}; it has 0 to {length - 1}")
+    marked = replace(first.streams[stream], marked=tuple(sorted({*positions})))
+    first = replace(first, streams={**first.streams, stream: marked})
+    return replace(scene, traces=(first, *others))
 
 
 def _check_trace(trace: Trace) -> None:

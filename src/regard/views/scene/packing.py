@@ -255,6 +255,7 @@ def _stream_to_json(stream: TokenStream) -> Json:
         "sentences": list(stream.sentences),
         "named": stream.named,
         "grid": stream.grid and list(stream.grid),
+        "marked": list(stream.marked),
     }
 
 
@@ -285,6 +286,7 @@ def _stream_from_json(state: Json) -> TokenStream:
         tuple(state["sentences"]),
         state["named"],
         state["grid"] and tuple(state["grid"]),
+        tuple(state.get("marked", ())),
     )
 
 

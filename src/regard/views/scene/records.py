@@ -28,6 +28,7 @@ class StreamRecord(TypedDict):
     sentences: list[int]
     named: bool
     grid: list[int] | None
+    marked: NotRequired[list[int]]
 
 
 class AxisRecord(TypedDict):
@@ -161,8 +162,8 @@ def _check_stream(owner: str, stream: StreamRecord) -> None:
     length, plain, grid = len(stream["texts"]), stream["plain"], stream["grid"]
     _require(len(stream["spaced"]) == length, f"{owner} has as many spaces as texts")
     _require(plain is None or len(plain) == length, f"{owner} has as many plain texts as texts")
-    for name in ("special", "words", "sentences"):
-        positions: list[int] = stream[name]
+    for name in ("special", "words", "sentences", "marked"):
+        positions: list[int] = stream.get(name, [])  # type: ignore[assignment]
         _check_indices(f"{name} of {owner}", positions, length)
         _require(positions == sorted({*positions}), f"{name} of {owner} are in order")
     first = stream["words"][:1]

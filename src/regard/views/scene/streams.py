@@ -27,9 +27,9 @@ class TokenStream:
     `texts` are those of the tokenizer without its ▁, `plain` without all of its marks (## and the
     like), `spaced` whether white space stands before a token, `special` the positions of special
     tokens. `words` and `sentences` are the positions where each begins. `named` is False for
-    positions without texts. `grid` is that of image patches, the last tokens of the stream. Texts
-    of more than LONGEST_TOKEN characters are cut here, once for all pictures; the trace has them
-    whole.
+    positions without texts. `grid` is that of image patches, the last tokens of the stream.
+    `marked` are positions that pictures underline, such as those of an answer. Texts of more than
+    LONGEST_TOKEN characters are cut here, once for all pictures; the trace has them whole.
     """
 
     texts: tuple[str, ...]
@@ -40,6 +40,7 @@ class TokenStream:
     sentences: tuple[int, ...]
     named: bool = True
     grid: tuple[int, int] | None = None
+    marked: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, tokens: Tokens) -> "TokenStream":

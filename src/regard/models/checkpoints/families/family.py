@@ -109,6 +109,13 @@ class CheckpointConfig:
             raise UnknownNameError(f"activation ({key} of config.json)", name, _ACTIVATIONS)
         return _ACTIVATIONS[name]
 
+    def label_names(self, count: int) -> tuple[str, ...]:
+        """The names of the classes in the order of their ids; () unless there are `count`."""
+        names = self.typed_value("id2label", dict[str, Any], {})
+        ordered = [names.get(str(index)) for index in range(count)]
+        known = len(names) == count and all(isinstance(name, str) for name in ordered)
+        return tuple(map(str, ordered)) if known else ()
+
     def refuse(self, key: str, *expected: Any) -> None:
         """Raise a FileError if the key has a value that is none of the expected ones."""
         value = self.config.get(key)
@@ -147,7 +154,12 @@ class Family:
             raise UnknownNameError(f"architecture of {folder}", name, self.heads)
         shapes = {self._short(tensor): weights.shape(tensor) for tensor in weights}
         checkpoint = CheckpointConfig(folder, config, shapes, self.heads[name])
-        return TransformerConfig(**self.settings(checkpoint) | {"head": checkpoint.head})
+        settings = self.settings(checkpoint) | {"head": checkpoint.head}
+        if checkpoint.head == "classes":
+            settings["label_names"] = checkpoint.label_names(settings["labels"])
+            problem = config.get("problem_type")
+            settings["multi_label"] = problem == "multi_label_classification"
+        return TransformerConfig(**settings)
 
     def mapped_tensors(
         self, weights: CheckpointTensors, config: TransformerConfig

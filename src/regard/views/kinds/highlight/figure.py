@@ -23,6 +23,7 @@ from regard.views.state import ViewState
 from regard.views.wrapping import line_break_parts, split_word
 
 LINE_HEIGHT = TITLE * 1.75
+UNDERLINE = 0.9  # points, below a marked word
 WORD_GAP = 0.8  # between two words without a space, such as Chinese ones
 LIST_WIDTH = 150.0  # of the list of words with most weight
 WIDE_FIGURE = 360.0  # a figure at least this wide has the list beside the text, not below
@@ -52,6 +53,9 @@ def draw_highlight(
         canvas.pill((GAP + part.x - 0.6, y, part.width + 1.2, LINE_HEIGHT - 2.5), colour / 255)
         ink = "white" if colours.is_dim(colour) else INK
         canvas.text(GAP + part.x, y + LINE_HEIGHT * 0.64, part.text, TITLE, color=ink)
+        if part.word.marked:
+            line = (GAP + part.x, y + LINE_HEIGHT * 0.74, part.width, UNDERLINE)
+            canvas.box(line, facecolor=ink)
     left = canvas.width - LIST_WIDTH - GAP if beside else GAP
     _draw_top_words(canvas, numbers, (left, top if beside else canvas.height + 2 * GAP), state)
 

@@ -33,7 +33,10 @@ FEWEST_CHARACTERS = 12  # of a unit whose text is cut
 
 @dataclass(frozen=True)
 class ShadedUnit:
-    """One piece, word or sentence of the text, its weight, and how strongly it is shaded."""
+    """One piece, word or sentence of the text, its weight, and how strongly it is shaded.
+
+    It is `marked`, which is drawn as underlined, if one of its tokens is.
+    """
 
     text: str
     spaced: bool
@@ -41,6 +44,7 @@ class ShadedUnit:
     shade: float
     start: int
     stop: int
+    marked: bool = False
 
 
 @dataclass(frozen=True)
@@ -70,7 +74,7 @@ def highlight_numbers(scene: Scene, state: ViewState) -> HighlightNumbers:
     labels = shown.columns if state.axis == "row" else shown.rows
     shades = shade_weights(weights[None], state.scale)[0]
     stream = scene.trace(state.trace).streams[axis.stream]
-    texts = _unit_texts(stream, axis, labels)
+    texts, marked = _unit_texts(stream, axis, labels), {*stream.marked}
     words = [
         ShadedUnit(
             text,
@@ -79,6 +83,7 @@ def highlight_numbers(scene: Scene, state: ViewState) -> HighlightNumbers:
             float(shade),
             label.start,
             label.stop,
+            any(position in marked for position in axis.positions[label.start : label.stop]),
         )
         for label, text, weight, shade in zip(labels, texts, weights, shades, strict=True)
     ]

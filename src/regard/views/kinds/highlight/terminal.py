@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
@@ -17,15 +18,20 @@ BAR_WIDTH = 20
 def draw_highlight(
     numbers: HighlightNumbers, scene: Scene, state: ViewState, style: TerminalStyle, width: int
 ) -> Iterator[Text | Table]:
-    """Words on their colours; without colours, each after a character as dense as its shade."""
+    """Words on their colours, marked ones underlined.
+
+    Without colours each stands after a character as dense as its shade, marked ones in brackets.
+    """
     line = Text(overflow="fold")
     for index, word in enumerate(numbers.words):
         line.append(" " if word.spaced and index else "")
         if style.coloured:
-            line.append(style.printable(word.text), style.shade_style(word.shade))
+            shade = style.shade_style(word.shade)
+            underlined = shade + Style(underline=True) if word.marked else shade
+            line.append(style.printable(word.text), underlined)
         else:
-            mark = style.shade_character(word.shade).strip()
-            line.append(mark + style.printable(word.text))
+            mark, text = style.shade_character(word.shade).strip(), style.printable(word.text)
+            line.append(mark + (f"[{text}]" if word.marked else text))
     yield line
     yield Text("")
     if not numbers.top:

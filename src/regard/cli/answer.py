@@ -1,0 +1,142 @@
+"""`regard answer`: answers to questions, found in a text."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from regard.cli import options
+from regard.cli.inputs import STDIN, is_file, read_text, read_texts
+from regard.cli.lazy import command
+from regard.cli.task_results import (
+    BATCH,
+    TaskOptions,
+    check_picture_file,
+    needs_trace,
+    print_results,
+    read_records,
+    task_errors_name_options,
+    task_options,
+)
+
+if TYPE_CHECKING:
+    from regard.loading import LoadedModel
+    from regard.types import TaskResult
+
+_EXAMPLES = """\b
+Examples:
+  regard answer "Who wrote it?" --context "Ada wrote it." --model ./minilm-squad
+  regard answer "Who is Ahab?" --context moby_dick.txt --model ./minilm-squad --out ahab.html
+  regard answer --file questions.jsonl --model ./minilm-squad --json > answers.jsonl"""
+
+
+@dataclass(frozen=True)
+class AnswerOptions(TaskOptions):
+    """The options of `regard answer`."""
+
+    questions: tuple[str, ...]
+    context: str | None
+    must_answer: bool
+
+
+class Question(NamedTuple):
+    """A question, the text to look in, and the file that the text is from."""
+
+    text: str
+    context: str
+    source: str | None = None
+
+
+@command(epilog=_EXAMPLES)
+@click.argument("questions", metavar="[QUESTION]...", nargs=-1)
+@click.option(
+    "--context",
+    metavar="TEXT|FILE",
+    help="The text to find the answers in, or the path of a file with it, in UTF-8; - is stdin.",
+)
+@options.named_model
+@options.file(
+    "--file",
+    "Read questions from the lines of this file, or from .jsonl with the fields "
+    '"question" and "context".',
+)
+@click.option(
+    "--must-answer",
+    is_flag=True,
+    help="Give the best span also where the model finds that the text has no answer.",
+)
+@task_options
+def answer(**arguments: Any) -> None:
+    """Answer questions in the words of a text, and show where the answer stands.
+
+    Answers each QUESTION from the text of --context with a question answering model: a folder or
+    hub name of Hugging Face. A long text is read in overlapping windows.
+
+    For one question the picture is drawn: question and text, shaded by what the words of the answer
+    attended to, the answer underlined. For several each line has the answer, its probability and
+    the question. --json prints one object per question and line, with the characters from "start"
+    to "end" that the answer has in the text.
+    """
+    _answer_all(AnswerOptions(**arguments))
+
+
+def _answer_all(options: AnswerOptions) -> None:
+    """Answer all questions, and print or draw the result of each."""
+    from regard.tasks.models import task_model
+
+    questions = _read_questions(options)
+    check_picture_file(options.out, len(questions))
+    with task_errors_name_options():
+        loaded = task_model("answer", options.model, options.device)
+        trace = needs_trace(options, len(questions))
+        results = _answer_in_batches(questions, loaded, options, trace=trace)
+        print_results(results, options, "answer")
+
+
+def _read_questions(options: AnswerOptions) -> list[Question]:
+    """The questions with their contexts, from arguments and files."""
+    file = options.file
+    if file is not None and file.suffix == ".jsonl" and not options.questions:
+        if options.context is None:
+            records = read_records(file, ["question", "context"])
+            return [Question(each["question"], each["context"]) for each in records]
+        questions = [each["question"] for each in read_records(file, ["question"])]
+    elif options.context is None:
+        raise click.UsageError("no text to find the answer in; give --context TEXT or a file of it")
+    elif options.context == STDIN and not options.questions and file is None:
+        raise click.UsageError("--context - reads the text from stdin; give a QUESTION or --file")
+    else:
+        questions = read_texts(options.questions, file)
+    context, source = _read_context(options.context)
+    return [Question(question, context, source) for question in questions]
+
+
+def _read_context(context: str) -> tuple[str, str | None]:
+    """The text to look in, and the name of its file if it is one."""
+    if is_file(context):
+        return read_text(None, Path(context)), context
+    return read_text(context), None
+
+
+def _answer_in_batches(
+    questions: list[Question], loaded: "LoadedModel", options: AnswerOptions, *, trace: bool
+) -> "Iterator[TaskResult | None]":
+    """The result of each question, None for one that is empty, as soon as its batch is done."""
+    from regard.cli.progress import LineCount
+    from regard.tasks import answer
+
+    progress = LineCount(len(questions), options.lang, options.quiet)
+    for start in range(0, len(questions), BATCH):
+        batch = questions[start : start + BATCH]
+        filled = [question for question in batch if question.text.strip()]
+        texts, contexts = [each.text for each in filled], [each.context for each in filled]
+        results = iter(
+            answer(texts, contexts, loaded, no_answer=not options.must_answer, trace=trace)
+        )
+        progress.clear()
+        for question in batch:
+            filled_in = question.text.strip()
+            yield replace(next(results), source=question.source) if filled_in else None
+        progress.show(start + len(batch))

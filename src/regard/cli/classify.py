@@ -1,0 +1,97 @@
+"""`regard classify`: the class of texts, such as their sentiment or topic."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from regard.cli import options
+from regard.cli.inputs import read_texts
+from regard.cli.lazy import command
+from regard.cli.task_results import (
+    BATCH,
+    TaskOptions,
+    check_picture_file,
+    needs_trace,
+    print_results,
+    read_records,
+    task_errors_name_options,
+    task_options,
+)
+
+if TYPE_CHECKING:
+    from regard.loading import LoadedModel
+    from regard.types import TaskResult
+
+_EXAMPLES = """\b
+Examples:
+  regard classify "I love this film." --model ./distilbert-sst2
+  regard classify "I love this film." --model ./distilbert-sst2 --out film.html
+  regard classify --file reviews.txt --model ./distilbert-sst2
+  cat reviews.txt | regard classify --model ./distilbert-sst2 --json > labels.jsonl"""
+
+
+@dataclass(frozen=True)
+class ClassifyOptions(TaskOptions):
+    """The options of `regard classify`."""
+
+    texts: tuple[str, ...]
+
+
+@command(epilog=_EXAMPLES)
+@click.argument("texts", metavar="[TEXT]...", nargs=-1)
+@options.named_model
+@options.file(
+    "--file", 'Read texts from the lines of this file, or the field "text" of .jsonl; - is stdin.'
+)
+@task_options
+def classify(**arguments: Any) -> None:
+    """Give each text a class, and show what the decision attended to.
+
+    Classifies each TEXT, or each line of --file or of stdin (-), with a sequence classification
+    model: a folder or hub name of Hugging Face. A long text is read in overlapping windows.
+
+    For one text the picture is drawn: its words, shaded by the attention of the token that the
+    class is computed from. For several each line has the label, its probability and the text; an
+    empty line stays empty. --json prints one object per text and line, with the probability of
+    each label.
+    """
+    _classify_all(ClassifyOptions(**arguments))
+
+
+def _classify_all(options: ClassifyOptions) -> None:
+    """Classify all texts, and print or draw the result of each."""
+    from regard.tasks.models import task_model
+
+    texts = _read_inputs(options.texts, options.file)
+    check_picture_file(options.out, len(texts))
+    with task_errors_name_options():
+        loaded = task_model("classify", options.model, options.device)
+        trace = needs_trace(options, len(texts))
+        print_results(_classify_in_batches(texts, loaded, options, trace=trace), options, "label")
+
+
+def _read_inputs(texts: tuple[str, ...], file: Path | None) -> list[str]:
+    """The texts of the arguments, of a file of lines or objects, or of stdin."""
+    if file is not None and file.suffix == ".jsonl" and not texts:
+        return [record["text"] for record in read_records(file, ["text"])]
+    return read_texts(texts, file)
+
+
+def _classify_in_batches(
+    texts: list[str], loaded: "LoadedModel", options: ClassifyOptions, *, trace: bool
+) -> "Iterator[TaskResult | None]":
+    """The result of each text, None for one that is empty, as soon as its batch is done."""
+    from regard.cli.progress import LineCount
+    from regard.tasks import classify
+
+    progress = LineCount(len(texts), options.lang, options.quiet)
+    for start in range(0, len(texts), BATCH):
+        batch = texts[start : start + BATCH]
+        results = iter(classify([text for text in batch if text.strip()], loaded, trace=trace))
+        progress.clear()
+        for text in batch:
+            yield next(results) if text.strip() else None
+        progress.show(start + len(batch))

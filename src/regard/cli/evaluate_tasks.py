@@ -1,0 +1,107 @@
+"""The part of `regard evaluate` about classifiers and readers: metrics, and where they fail."""
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from regard.text import say
+
+if TYPE_CHECKING:
+    from regard.loading import LoadedModel
+
+__all__ = ["evaluate_classifier", "evaluate_reader", "format_task_metrics"]
+
+_BATCH = 64  # inputs between two reports of progress
+_WORST = 5  # answers that are printed
+_NAMES = {"f1": "F1"}  # the same in every language
+_PERCENT = {"accuracy": "{:.2%}", "macro_f1": "{:.2%}"}
+_PLAIN = {"texts": "{:d}", "questions": "{:d}", "exact": "{:.2f}", "f1": "{:.2f}", "way": "{}"}
+
+
+def evaluate_classifier(
+    loaded: "LoadedModel", data: Path, limit: int | None, *, quiet: bool
+) -> dict[str, Any]:
+    """Accuracy, F1 and confusion matrix of a classifier on labelled texts."""
+    from regard.cli.progress import progress_bar
+    from regard.tasks import classify
+    from regard.training.class_metrics import class_metrics
+    from regard.training.labelled_texts import LabelledFiles, label_index
+
+    rows = list(islice(LabelledFiles((data,)), limit))
+    gold = [label_index(row.label, loaded.labels) for row in rows]
+    predicted: list[int] = []
+    with progress_bar(len(rows), quiet=quiet) as bar:
+        for start in range(0, len(rows), _BATCH):
+            texts = [row.text for row in rows[start : start + _BATCH]]
+            results = classify(texts, loaded, trace=False)
+            predicted += [loaded.labels.index(str(result.answer)) for result in results]
+            bar.show(len(predicted))
+    metrics = class_metrics(predicted, gold, loaded.labels)
+    return metrics.to_json() | {"labels": list(loaded.labels)}
+
+
+def evaluate_reader(
+    loaded: "LoadedModel", data: Path, limit: int | None, *, quiet: bool
+) -> dict[str, Any]:
+    """Exact match and F1 of a reader on questions, and its worst answers.
+
+    "No answer" is offered only if some question of the data has none.
+    """
+    from regard.cli.progress import progress_bar
+    from regard.tasks import answer
+    from regard.training.answer_metrics import answer_f1, answer_metrics
+    from regard.training.questions import QuestionFiles
+
+    questions = list(islice(QuestionFiles((data,)), limit))
+    may_be_none = any(not question.answers for question in questions)
+    answers: list[str | None] = []
+    with progress_bar(len(questions), quiet=quiet) as bar:
+        for start in range(0, len(questions), _BATCH):
+            part = questions[start : start + _BATCH]
+            texts, contexts = [each.question for each in part], [each.context for each in part]
+            results = answer(texts, contexts, loaded, no_answer=may_be_none, trace=False)
+            answers += [result.answer for result in results]
+            bar.show(len(answers))
+    gold = [[true.text for true in question.answers] for question in questions]
+    metrics = answer_metrics(answers, gold)
+    scored: list[dict[str, Any]] = [
+        {"question": each.question, "answer": own, "expected": true, "f1": f1}
+        for each, own, true in zip(questions, answers, gold, strict=True)
+        if (f1 := answer_f1(own, true, metrics.way)) < 1
+    ]
+    return asdict(metrics) | {"worst": sorted(scored, key=lambda row: row["f1"])[:_WORST]}
+
+
+def format_task_metrics(record: dict[str, Any], language: str) -> str:
+    """The metrics as lines, then the confusion matrix or the worst answers."""
+    lines = [
+        f"{_NAMES.get(key) or say(f'evaluate.{key}', language)}: {form.format(record[key])}"
+        for key, form in (_PLAIN | _PERCENT).items()
+        if key in record and not isinstance(record[key], dict)
+    ]
+    if "confusion" in record:
+        lines += ["", say("evaluate.confusion", language), *_confusion_lines(record)]
+    if record.get("worst"):
+        lines += ["", say("evaluate.worst", language)]
+        lines += [_format_answer(row, language) for row in record["worst"]]
+    return "\n".join(lines)
+
+
+def _confusion_lines(record: dict[str, Any]) -> Iterator[str]:
+    """The confusion matrix, its columns aligned and numbered as the labels of its rows are."""
+    names, rows = record["labels"], record["confusion"]
+    width = max(len(str(count)) for row in rows for count in row)
+    widest = max(len(name) for name in names)
+    yield " " * (widest + 4) + " ".join(f"{index:>{width}}" for index in range(len(names)))
+    for index, (name, row) in enumerate(zip(names, rows, strict=True)):
+        counts = " ".join(f"{count:>{width}}" for count in row)
+        yield f"{index:>2} {name:<{widest}} {counts}"
+
+
+def _format_answer(row: dict[str, Any], language: str) -> str:
+    """A question, the model's answer and the true ones, in one line."""
+    none = say("result.no-answer", language)
+    expected = " / ".join(row["expected"]) or none
+    return f"{row['f1']:.2f}  {row['question']} → {row['answer'] or none} ({expected})"

@@ -1,0 +1,179 @@
+"""What `regard classify` and `regard answer` share: options, files of inputs, printed results."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from regard.cli import options
+from regard.cli.inputs import errors_name_options
+from regard.cli.output import to_json_text
+from regard.documents import parse_json
+from regard.errors import FileError, InputError
+from regard.terminal import make_console, print_line, print_text
+from regard.text import say
+
+if TYPE_CHECKING:
+    from regard.types import Candidate, TaskResult
+
+__all__ = [
+    "BATCH",
+    "TaskOptions",
+    "check_picture_file",
+    "needs_trace",
+    "print_results",
+    "read_records",
+    "task_errors_name_options",
+    "task_options",
+]
+
+BATCH = 64  # inputs whose results are printed together
+PICTURES = (".html", ".htm", ".png", ".svg", ".pdf", ".json")
+_CELL_GAP = "\t"
+
+task_options = options.apply_options(
+    [
+        options.file(
+            "--out", "Write the picture of a single input: .html, .png, .svg, .pdf or .json."
+        ),
+        options.language,
+        options.as_json,
+        options.device,
+        options.quiet,
+    ]
+)
+
+
+@dataclass(frozen=True)
+class TaskOptions:
+    """The options of a command that runs a task."""
+
+    model: str | None
+    file: Path | None
+    out: Path | None
+    lang: str
+    as_json: bool
+    device: str | None
+    quiet: bool
+
+
+def task_errors_name_options() -> AbstractContextManager[None]:
+    """Let errors about the arguments of a task name the options."""
+    return errors_name_options({}, {"model=": "--model", "trace=True": "--out"})
+
+
+def check_picture_file(out: Path | None, count: int) -> None:
+    """Refuse a file that no picture can be written to, before any work is done."""
+    if out is None:
+        return
+    if count != 1:
+        raise click.UsageError(f"--out draws one input, got {count}; give one, or --json for all")
+    if out.suffix.lower() not in PICTURES:
+        raise InputError(
+            f"cannot write {str(out)!r}; expected a name that ends with {', '.join(PICTURES)}"
+        )
+    if not out.parent.is_dir():
+        raise FileError(f"cannot write {out}: there is no folder {out.parent}")
+
+
+def needs_trace(options: TaskOptions, count: int) -> bool:
+    """True if a picture is drawn: for --out, or for a single input in the terminal."""
+    return options.out is not None or (count == 1 and not options.as_json)
+
+
+def read_records(file: Path, names: Sequence[str]) -> list[dict[str, str]]:
+    """The objects of a .jsonl file, each with these texts; a FileError names the wrong line."""
+    try:
+        lines = file.read_bytes().decode("utf-8-sig").splitlines()
+    except OSError as error:
+        raise FileError(f"cannot read {file}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise FileError(f"{file} is not UTF-8 text; save it as UTF-8") from error
+    records = [_record(file, number, line, names) for number, line in enumerate(lines, 1)]
+    if not records:
+        raise InputError(f"{file} has no text; expected an object in each line")
+    return records
+
+
+def _record(file: Path, number: int, line: str, names: Sequence[str]) -> dict[str, str]:
+    """The texts of one line."""
+    try:
+        content = parse_json(line, "the line")
+    except InputError:
+        content = None
+    texts = {name: content.get(name) if isinstance(content, dict) else None for name in names}
+    if not all(isinstance(text, str) for text in texts.values()):
+        expected = " and ".join(f'"{name}"' for name in names)
+        raise FileError(
+            f"{file}, line {number}: expected an object with the texts {expected}, got "
+            f"{line[:60]!r}"
+        )
+    return {name: str(text) for name, text in texts.items()}
+
+
+def print_results(results: Iterator["TaskResult | None"], options: TaskOptions, key: str) -> None:
+    """Print or draw each result as it comes; None is an input without text.
+
+    `key` is the name of the answer in the JSON of an input without text.
+    """
+    for result in results:
+        if options.out is not None:
+            assert result is not None
+            _write_picture(result, options)
+        if options.as_json:
+            blank = {key: None, "score": None}
+            print_text(to_json_text(blank if result is None else result.to_json()))
+        elif options.out is not None:
+            print_line(str(options.out))
+        elif result is None:
+            print_line("")
+        elif result.evidence is not None:
+            _print_picture(result, options)
+        else:
+            print_text(_format_line(result, options.lang))
+
+
+def _format_line(result: "TaskResult", language: str) -> str:
+    """The answer, its probability and the text or question, in one line."""
+    text = result.inputs.get("question", result.inputs.get("text", ""))
+    return _CELL_GAP.join((_answer(result.answer, language), f"{result.score:.3f}", text))
+
+
+def _answer(text: str | None, language: str) -> str:
+    return say("result.no-answer", language) if text is None else text
+
+
+def _write_picture(result: "TaskResult", options: TaskOptions) -> None:
+    """Write the picture of a result to the file of --out."""
+    from regard.views import view
+
+    assert options.out is not None
+    view(result, language=options.lang).save(options.out)
+
+
+def _print_picture(result: "TaskResult", options: TaskOptions) -> None:
+    """Print the text with its shades, then the probabilities of all candidates."""
+    from regard.views import view
+
+    console = make_console()
+    console.print(view(result, language=options.lang))
+    if len(result.windows) > 1:
+        number, count = result.decisive + 1, len(result.windows)
+        console.print(say("tasks.windows", options.lang, number=number, count=count))
+    if result.alternatives:
+        console.print()
+        for line in _candidate_lines(result.candidates, options.lang):
+            console.print(line)
+
+
+def _candidate_lines(candidates: Sequence["Candidate"], language: str) -> Iterator[Any]:
+    """The candidates with their probabilities, which stand in a column of their own."""
+    from rich.text import Text
+
+    from regard.views.captions import percent
+
+    for candidate in candidates:
+        yield Text(f"{percent(candidate.score):>7}  {_answer(candidate.text, language)}")

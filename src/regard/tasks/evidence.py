@@ -1,0 +1,44 @@
+"""Which rows of which map show what an answer was computed from."""
+
+from regard.types import AttentionMap, Evidence, Tokens, Trace
+
+__all__ = ["class_evidence", "span_evidence"]
+
+
+def class_evidence(trace: Trace | None, tokens: Tokens) -> Evidence | None:
+    """The row that a class was computed from, in the last map over the text.
+
+    That is the only row of attentive pooling, the special first token of an encoder ([CLS]), or the
+    last token of a decoder, also of one that reads the text by cross-attention, as BART does. A
+    model that pools over all tokens has no such row.
+    """
+    last = _last_map(trace)
+    if last is None:
+        return None
+    _, rows, _ = last.shape
+    if rows == 1:
+        return Evidence(last.site, (0,))
+    if last.kind in ("decoder", "cross"):
+        return Evidence(last.site, (rows - 1,))
+    begins_special = bool(tokens.special and tokens.special[0])
+    return Evidence(last.site, _rows_of(last, (0,)) if begins_special else ())
+
+
+def span_evidence(trace: Trace | None, positions: tuple[int, ...]) -> Evidence | None:
+    """The rows of the tokens that an answer consists of, in the last map over the text."""
+    last = _last_map(trace)
+    return None if last is None else Evidence(last.site, _rows_of(last, positions), positions)
+
+
+def _last_map(trace: Trace | None) -> AttentionMap | None:
+    """The last map whose columns are the tokens that were read; None if nothing attended."""
+    if trace is None or not trace.maps:
+        return None
+    stream = trace.maps[0].columns.stream
+    return [each for each in trace.maps if each.columns.stream == stream][-1]
+
+
+def _rows_of(attention_map: AttentionMap, positions: tuple[int, ...]) -> tuple[int, ...]:
+    """The rows of the tokens at these positions of their stream."""
+    rows = attention_map.rows.positions
+    return tuple(index for index, position in enumerate(rows) if position in positions)

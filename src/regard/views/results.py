@@ -1,0 +1,92 @@
+"""The picture of a task's result: its text, shaded by what the answer was computed from.
+
+To the trace of the result a map is added whose only row is the answer itself:
+
+    positive   [CLS]  I  love  this  film  [SEP]
+               0.02  .1   .51   .04   .21   .12     <- row [CLS] of the last layer, for each head
+
+Its weights are the rows of `result.evidence`, their mean if there are several. Highlighted text of
+that map is the default picture; all maps of the trace can be reached from it.
+"""
+
+from dataclasses import replace
+from typing import Unpack
+
+from regard.errors import InputError
+from regard.text import say
+from regard.types import AttentionMap, Axis, DenseWeights, TaskResult, Tokens, Trace
+from regard.views.captions import percent
+from regard.views.functions import ViewOptions, make_view
+from regard.views.outputs import View
+from regard.views.scene.build import mark_tokens
+
+__all__ = ["result_title", "result_trace", "result_view"]
+
+ANSWER_STREAM = "answer"
+_LONGEST_INPUT = 120  # characters of a question or source in a title
+
+
+def result_view(result: TaskResult, **options: Unpack[ViewOptions]) -> View:
+    """The text of a result, shaded by the weights of its answer, whose own words are underlined."""
+    trace, site = result_trace(result, options.get("language"))
+    evidence = result.evidence
+    assert evidence is not None
+    stream = trace[site].columns.stream
+    defaults: ViewOptions = {
+        "title": result_title(result, options.get("language")),
+        "unit": "word",
+        "hide": ("special",) if _has_words(trace, site) else (),
+    }
+    drawn = make_view(
+        (trace,), {**defaults, **options}, view="highlight", site=site, place=0, depth="layer"
+    )
+    return View(mark_tokens(drawn.scene, stream, evidence.marked), drawn.state)
+
+
+def result_trace(result: TaskResult, language: str | None = None) -> tuple[Trace, str]:
+    """The trace of a result with a map for its answer, and the name of that map's site."""
+    trace, evidence = result.trace, result.evidence
+    if evidence is None:
+        gaps = "; ".join(f"{gap.site}: {gap.reason}" for gap in trace.gaps)
+        raise InputError(
+            f"this result has no attention that can be shown{f' ({gaps})' if gaps else ''}"
+        )
+    shown = trace[evidence.site]
+    rows = list(evidence.rows or range(len(shown.rows)))
+    weights = shown.weights()[:, rows].mean(1, keepdim=True)
+    site = f"{shown.site} → {ANSWER_STREAM}"
+    answer = result.answer or say("result.no-answer", language)
+    added_stream = Tokens((answer,), words=(0,), special=(False,))
+    row = Axis(ANSWER_STREAM, (0,))
+    added = AttentionMap(site, "cross", row, shown.columns, DenseWeights(weights))
+    read = shown.columns.stream
+    separated = _separate_question(trace.streams[read], result.inputs.get("question"))
+    streams = {**trace.streams, read: separated, ANSWER_STREAM: added_stream}
+    return replace(trace, streams=streams, maps=(*trace.maps, added)), site
+
+
+def result_title(result: TaskResult, language: str | None = None) -> str:
+    """The answer and its probability in one line, after the question if there is one."""
+    answer = result.answer or say("result.no-answer", language)
+    scored = f"{answer} ({percent(result.score)})"
+    question = result.inputs.get("question")
+    if question is None:
+        return scored
+    short = question if len(question) <= _LONGEST_INPUT else f"{question[: _LONGEST_INPUT - 1]}…"
+    return f"{short} → {scored}"
+
+
+def _separate_question(tokens: Tokens, question: str | None) -> Tokens:
+    """The tokens with a space between question and text, whose offsets count on from it."""
+    if question is None or tokens.offsets is None:
+        return tokens
+    end = len(question)
+    moved = ((a + 1, b + 1) if a >= end and b > a else (a, b) for a, b in tokens.offsets)
+    return replace(tokens, offsets=tuple(moved))
+
+
+def _has_words(trace: Trace, site: str) -> bool:
+    """True if a map has a column that is no special token, so that the others may be hidden."""
+    columns = trace[site].columns
+    special = trace.streams[columns.stream].special
+    return special is None or not all(special[position] for position in columns.positions)
