@@ -24,7 +24,7 @@ from regard.views.kinds import KINDS
 __all__ = ["COVERED", "DOORS", "reproduce", "run"]
 
 Report = Callable[[str, str], None]
-SECONDS = 10.0  # of processor time that a case may take
+SECONDS = 30.0  # of processor time that a case may take; a first call also imports and loads
 RANDOM_TEXTS = 3  # for each door, if the number of cases is not given
 _QUICK_OUTPUTS = (".html", "terminal")
 

@@ -2,6 +2,7 @@
 
 import inspect
 import os
+import signal
 import sys
 import types
 from collections.abc import Iterator
@@ -14,6 +15,10 @@ from click.testing import CliRunner
 
 # Some virtual machines announce AMX and then refuse it: torch cannot multiply in half precision.
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16")
+
+# A shell starts background jobs with Ctrl-C ignored, and their children inherit that: without
+# this line the tests of interrupts would wait for one that never comes.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 if os.environ.get("REGARD_CHECK_SHAPES", "1") == "1":
     # The compiler cannot look through the checks: `make test` runs tests/compiled without them.
