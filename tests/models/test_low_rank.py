@@ -1,4 +1,4 @@
-"""Low-rank differences: nothing changes at first, little is trained, and merging changes nothing."""
+"""Low-rank differences: no change at first, little is trained, and merging changes nothing."""
 
 import pytest
 import torch

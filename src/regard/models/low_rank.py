@@ -55,7 +55,7 @@ class LowRankLinear(nn.Linear):
 
 
 def add_low_rank(model: Any, rank: int, *, frozen: int = 0) -> None:
-    """Freeze a Transformer but for its head, and add differences of this rank above `frozen` layers.
+    """Freeze a Transformer but for its head; above `frozen` layers add differences of this rank.
 
     In the layers with differences biases and norms are trained too. Embeddings are not.
     """

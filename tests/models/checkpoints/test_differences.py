@@ -75,7 +75,7 @@ def test_a_loaded_model_is_saved_whole(folder):
     assert torch.equal(from_pretrained(folder.parent / "again")(IDS), model(IDS))
 
 
-@pytest.mark.parametrize("base", ["../trunk", "/tmp/trunk", "a/b", "", "..", 5])
+@pytest.mark.parametrize("base", ["../trunk", "/trunk", "a/b", "", "..", 5])
 def test_a_base_is_a_plain_name(folder, base):
     edit_config(folder, base=base)
     with pytest.raises(FileError, match="expected as its base the name of a shipped model"):
