@@ -22,7 +22,7 @@ from regard.cli.task_results import (
 )
 
 if TYPE_CHECKING:
-    from regard.loading import LoadedModel
+    from regard.tasks.models import TaskModels
     from regard.types import TaskResult
 
 _EXAMPLES = """\b
@@ -84,14 +84,14 @@ def answer(**arguments: Any) -> None:
 
 def _answer_all(options: AnswerOptions) -> None:
     """Answer all questions, and print or draw the result of each."""
-    from regard.tasks.models import task_model
+    from regard.tasks.models import TaskModels
 
     questions = _read_questions(options)
     check_picture_file(options.out, len(questions))
     with task_errors_name_options():
-        loaded = task_model("answer", options.model, options.device)
+        models = TaskModels("answer", options.model, options.device)
         trace = needs_trace(options, len(questions))
-        results = _answer_in_batches(questions, loaded, options, trace=trace)
+        results = _answer_in_batches(questions, models, options, trace=trace)
         print_results(results, options, "answer")
 
 
@@ -121,7 +121,7 @@ def _read_context(context: str) -> tuple[str, str | None]:
 
 
 def _answer_in_batches(
-    questions: list[Question], loaded: "LoadedModel", options: AnswerOptions, *, trace: bool
+    questions: list[Question], models: "TaskModels", options: AnswerOptions, *, trace: bool
 ) -> "Iterator[TaskResult | None]":
     """The result of each question, None for one that is empty, as soon as its batch is done."""
     from regard.cli.progress import LineCount
@@ -133,7 +133,7 @@ def _answer_in_batches(
         filled = [question for question in batch if question.text.strip()]
         texts, contexts = [each.text for each in filled], [each.context for each in filled]
         results = iter(
-            answer(texts, contexts, loaded, no_answer=not options.must_answer, trace=trace)
+            answer(texts, contexts, models, no_answer=not options.must_answer, trace=trace)
         )
         progress.clear()
         for question in batch:

@@ -22,13 +22,13 @@ from regard.cli.task_results import (
 )
 
 if TYPE_CHECKING:
-    from regard.loading import LoadedModel
+    from regard.tasks.models import TaskModels
     from regard.types import TaskResult
 
 _EXAMPLES = """\b
 Examples:
-  regard classify "I love this film." --model ./distilbert-sst2
-  regard classify "I love this film." --model ./distilbert-sst2 --out film.html
+  regard classify "I love this film."
+  regard classify "Shares of oil firms fell on Friday." --task topic --out topic.html
   regard classify --file reviews.txt --model ./distilbert-sst2
   cat reviews.txt | regard classify --model ./distilbert-sst2 --json > labels.jsonl"""
 
@@ -38,11 +38,13 @@ class ClassifyOptions(TaskOptions):
     """The options of `regard classify`."""
 
     texts: tuple[str, ...]
+    task: str | None
 
 
 @command(epilog=_EXAMPLES)
 @click.argument("texts", metavar="[TEXT]...", nargs=-1)
-@options.named_model
+@options.model
+@options.subject
 @options.file(
     "--file", 'Read texts from the lines of this file, or the field "text" of .jsonl; - is stdin.'
 )
@@ -50,12 +52,14 @@ class ClassifyOptions(TaskOptions):
 def classify(**arguments: Any) -> None:
     """Give each text a class, and show what the decision attended to.
 
-    Classifies each TEXT, or each line of --file or of stdin (-), with a sequence classification
-    model: a folder or hub name of Hugging Face. A long text is read in overlapping windows.
+    Classifies each TEXT, or each line of --file or of stdin (-): its sentiment, or with --task
+    topic the topic of news. The shipped model for the language of the text is taken; --model names
+    another sequence classification model, a folder or hub name of Hugging Face. A long text is read
+    in overlapping windows.
 
-    For one text the picture is drawn: its words, shaded by the attention of the token that the
-    class is computed from. For several each line has the label, its probability and the text; an
-    empty line stays empty. --json prints one object per text and line, with the probability of
+    For one text the picture is drawn: its words, shaded by what the class depends on; the title
+    says how that was computed. For several each line has the label, its probability and the text;
+    an empty line stays empty. --json prints one object per text and line, with the probability of
     each label.
     """
     _classify_all(ClassifyOptions(**arguments))
@@ -63,14 +67,14 @@ def classify(**arguments: Any) -> None:
 
 def _classify_all(options: ClassifyOptions) -> None:
     """Classify all texts, and print or draw the result of each."""
-    from regard.tasks.models import task_model
+    from regard.tasks.models import TaskModels
 
     texts = _read_inputs(options.texts, options.file)
     check_picture_file(options.out, len(texts))
     with task_errors_name_options():
-        loaded = task_model("classify", options.model, options.device)
+        models = TaskModels("classify", options.model, options.device, subject=options.task)
         trace = needs_trace(options, len(texts))
-        print_results(_classify_in_batches(texts, loaded, options, trace=trace), options, "label")
+        print_results(_classify_in_batches(texts, models, options, trace=trace), options, "label")
 
 
 def _read_inputs(texts: tuple[str, ...], file: Path | None) -> list[str]:
@@ -81,7 +85,7 @@ def _read_inputs(texts: tuple[str, ...], file: Path | None) -> list[str]:
 
 
 def _classify_in_batches(
-    texts: list[str], loaded: "LoadedModel", options: ClassifyOptions, *, trace: bool
+    texts: list[str], models: "TaskModels", options: ClassifyOptions, *, trace: bool
 ) -> "Iterator[TaskResult | None]":
     """The result of each text, None for one that is empty, as soon as its batch is done."""
     from regard.cli.progress import LineCount
@@ -90,7 +94,7 @@ def _classify_in_batches(
     progress = LineCount(len(texts), options.lang, options.quiet)
     for start in range(0, len(texts), BATCH):
         batch = texts[start : start + BATCH]
-        results = iter(classify([text for text in batch if text.strip()], loaded, trace=trace))
+        results = iter(classify([text for text in batch if text.strip()], models, trace=trace))
         progress.clear()
         for text in batch:
             yield next(results) if text.strip() else None

@@ -19,6 +19,7 @@ from regard.cli.inputs import (
 )
 from regard.cli.lazy import command
 from regard.cli.output import print_json
+from regard.cli.task_results import task_errors_name_options
 from regard.errors import FileError, InputError, RegardError
 from regard.terminal import make_console, print_line
 from regard.text import say
@@ -26,7 +27,7 @@ from regard.views.kinds import command_line_kinds
 
 if TYPE_CHECKING:
     from regard.loading import LoadedModel
-    from regard.types import Trace
+    from regard.types import TaskResult, Trace
     from regard.views import View
 
 _SHIPPED_MODEL = "en-zh-transformer"
@@ -42,6 +43,7 @@ Examples:
   regard look "I love you"
   regard look "I love you" --model en-zh-rnn --view flow
   regard look "I love you" --out page.html --open
+  regard look "This film is wonderful." --task sentiment
   regard look "The capital of France is" --model ./gpt2 --layer 5 --head 1
   regard look cat.png --model ./vit-base-patch16-224
   regard look --file book.txt --model ./Llama-3.2-1B --out book.html
@@ -54,6 +56,7 @@ class LookOptions:
 
     text: str | None
     model: str | None
+    task: str | None
     file: Path | None
     trace: Path | None
     view: str | None
@@ -75,6 +78,7 @@ class LookOptions:
 @command(epilog=_EXAMPLES)
 @click.argument("text", metavar="[TEXT|PICTURE|TRACE]", required=False)
 @options.model
+@options.subject
 @options.file("--file", "Read the whole text of this file, in UTF-8; - is stdin.")
 @options.file("--trace", "Draw this saved trace; no model is run.")
 @click.option(
@@ -132,12 +136,16 @@ def look(**arguments: Any) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Capture:
-    """A trace, and the text or image file and the model that it comes from, if these are known."""
+    """A trace, and the text or image file and the model that it comes from, if these are known.
+
+    With --task it is the trace of a `result`, which has a picture of its own.
+    """
 
     trace: "Trace"
     text: str | None = None
     model: str | None = None
     picture: bytes | None = None
+    result: "TaskResult | None" = None
 
 
 def _look(options: LookOptions) -> None:
@@ -193,7 +201,12 @@ def _load_trace(file: Path, options: LookOptions) -> Capture:
     from regard.storage import load_trace
 
     text = options.text if options.trace is not None else None
-    for name, value in (("a text", text), ("--model", options.model), ("--file", options.file)):
+    for name, value in (
+        ("a text", text),
+        ("--model", options.model),
+        ("--task", options.task),
+        ("--file", options.file),
+    ):
         if value is not None:
             raise click.UsageError(f"a saved trace has its model behind it; leave out {name}")
     return Capture(load_trace(file))
@@ -204,10 +217,15 @@ def _run_model(options: LookOptions) -> Capture:
     import torch
 
     from regard.loading import is_picture, load
+    from regard.tasks.models import SUBJECTS
 
-    name, text = default_model(options.model, "look", _SHIPPED_MODEL), options.text
+    text = options.text
     if options.seed is not None:
         torch.manual_seed(options.seed)
+    if options.task is not None or options.model in SUBJECTS:
+        _check_is_text(text)
+        return _classify_text(read_text(text, options.file), options)
+    name = default_model(options.model, "look", _SHIPPED_MODEL)
     if text is not None and is_file(text) and is_picture(Path(text)):
         loaded = load(name, device=options.device, progress=not options.quiet)
         return _capture_picture(Path(text), loaded, options)
@@ -258,6 +276,17 @@ def _capture_text(text: str, loaded: "LoadedModel", options: LookOptions) -> Cap
     return Capture(capture_inputs(loaded, text, generate, "this input"), text, loaded.name)
 
 
+def _classify_text(text: str, options: LookOptions) -> Capture:
+    """The result of a shipped classifier on a text, with its trace."""
+    from regard.tasks import classify
+    from regard.tasks.models import TaskModels
+
+    with task_errors_name_options():
+        models = TaskModels("classify", options.model, options.device, subject=options.task)
+        result = classify(text, models)
+    return Capture(result.trace, text, result.model, result=result)
+
+
 def _generation_settings(loaded: "LoadedModel", options: LookOptions) -> dict[str, Any]:
     """The settings of `generate` that were given as options."""
     settings = {} if options.beam is None else {"num_beams": options.beam}
@@ -288,6 +317,9 @@ def _draw(captured: Capture, options: LookOptions) -> "View":
     from regard.views.choose import choose_site
 
     trace, layer = captured.trace, options.layer
+    choices = (options.view, layer, options.head, options.query)
+    if captured.result is not None and all(choice is None for choice in choices):
+        return view(captured.result, language=options.lang)
     site = choose_site(trace, int(layer) if layer is not None and layer.isdecimal() else layer)
     _check_length(trace, site, options.view)
     return view(

@@ -116,6 +116,14 @@ named_model = click.option(
     help="A shipped model, a folder, or a name on the Hugging Face hub.",
 )
 
+# the subjects are those of regard.tasks.models, which would take time to import here; a test
+# compares them
+subject = click.option(
+    "--task",
+    type=click.Choice(["sentiment", "topic"]),
+    help="What a shipped classifier tells of the text. [sentiment]",
+)
+
 out = file("--out", "Write to this file instead of the terminal.")
 
 texts_file = file("--file", "Read texts from the lines of this file, in UTF-8; - is stdin.")

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from regard.arguments import check_first_argument
 from regard.configs import architecture_name, context_length
 from regard.documents import check_value, parse_json
 from regard.errors import FileError, InputError, RegardError
+from regard.models.checkpoints.differences import base_folder
 from regard.models.checkpoints.families import FAMILIES
 from regard.models.checkpoints.files import CheckpointTensors, read_json
 from regard.models.checkpoints.registry import names
@@ -108,6 +109,7 @@ def describe_model(folder: Path, name: str | None = None) -> ModelDescription:
     config = read_json(folder / "config.json")
     architecture = str(config.get("class") or architecture_name(config, "?"))
     refusal = _refusal_reason(folder, config)
+    folders = [folder, *_base_folders(folder, config)]
     heads, widths = _first_numbers(config, _HEADS), _first_numbers(config, _WIDTHS)
     return ModelDescription(
         name=name or folder.resolve().name,
@@ -117,11 +119,13 @@ def describe_model(folder: Path, name: str | None = None) -> ModelDescription:
         layers=_first_numbers(config, _LAYERS),
         heads=heads[0] if heads else None,
         width=widths[0] if widths else None,
-        parameters=_count_parameters(folder),
+        parameters=_count_all_parameters(folders),
         bytes=sum(file.stat().st_size for file in folder.iterdir() if file.is_file()),
         vocabulary=_first_numbers(config, _VOCABULARIES),
         context=context_length(config),
-        tokenizer=next((file for file in _TOKENIZERS if (folder / file).is_file()), None),
+        tokenizer=next(
+            (file for each in folders for file in _TOKENIZERS if (each / file).is_file()), None
+        ),
         loads="regard" if refusal is None else "transformers",
         why=refusal,
         score=_card_metrics(folder),
@@ -147,6 +151,21 @@ def _task(architecture: str, config: Mapping[str, Any]) -> str:
         kind = str(config.get("kind", "encoder-decoder"))
         return _KIND_TASKS.get(kind, _HEAD_TASKS.get(str(config.get("head")), "reads"))
     return next((task for part, task in _ARCHITECTURE_TASKS if part in architecture), "reads")
+
+
+def _base_folders(folder: Path, config: Mapping[str, Any]) -> list[Path]:
+    """The folder of the model that this one is stored as a difference to, if it is there."""
+    try:
+        return [base_folder(folder, config["base"])] if "base" in config else []
+    except FileError:
+        return []
+
+
+def _count_all_parameters(folders: Sequence[Path]) -> int | None:
+    """The weights of a model and of its base together; None if a file cannot be read."""
+    counts = [_count_parameters(folder) for folder in folders]
+    known = [count for count in counts if count is not None]
+    return sum(known) if len(known) == len(counts) else None
 
 
 def _count_parameters(folder: Path) -> int | None:

@@ -15,7 +15,7 @@ from regard.errors import InputError
 from regard.loading import LoadedModel
 from regard.models.spans import ScoredSpan, WindowLogits, search_spans
 from regard.tasks.evidence import span_evidence
-from regard.tasks.models import AnyModel, task_model
+from regard.tasks.models import AnyModel, TaskModels
 from regard.tasks.runs import WindowRun, run_model
 from regard.tasks.windows import Stretch, WindowSplitter, check_text
 from regard.types import Candidate, InputWindow, TaskResult, Tokens
@@ -29,7 +29,7 @@ _ANSWERS = 5  # of a result, besides "no answer"
 def answer(
     question: str,
     context: str,
-    model: AnyModel | None = ...,
+    model: AnyModel | TaskModels | None = ...,
     *,
     no_answer: bool = ...,
     device: str | None = ...,
@@ -39,7 +39,7 @@ def answer(
 def answer(
     question: list[str],
     context: str | list[str],
-    model: AnyModel | None = ...,
+    model: AnyModel | TaskModels | None = ...,
     *,
     no_answer: bool = ...,
     device: str | None = ...,
@@ -49,7 +49,7 @@ def answer(
 def answer(
     question: str | list[str],
     context: str | list[str],
-    model: AnyModel | None = None,
+    model: AnyModel | TaskModels | None = None,
     *,
     no_answer: bool = True,
     device: str | None = None,
@@ -58,33 +58,52 @@ def answer(
     """The answer to a question in the words of a text, with its place in it; a list for a list.
 
     `context` is the text, or a text for each question. `model` is a question answering model with
-    a span head: a folder, a hub name, or what `regard.load` returned. A long text is read in
-    overlapping windows, whose logits are normalised together (Clark and Gardner 2018), so that the
-    score is the probability of the span among all spans of the text. The result's `answer` is None
-    where the model finds none likelier than "no answer", which models trained on SQuAD 2 point to
-    by the first token; with no_answer=False the best span is always returned.
+    a span head: a folder, a hub name, or what `regard.load` returned; None is the shipped one for
+    the language of the text. A long text is read in overlapping windows, whose logits are
+    normalised together (Clark and Gardner 2018), so that the score is the probability of the span
+    among all spans of the text. The result's `answer` is None where the model finds none likelier
+    than "no answer", which models trained on SQuAD 2 point to by the first token; with
+    no_answer=False the best span is always returned.
     """
-    loaded = task_model("answer", model, device)
     questions = [question] if isinstance(question, str) else list(question)
     pairs = _pair_up(questions, context)
-    splitter = WindowSplitter(loaded)
-    stretches = [splitter.split(text, asked) for asked, text in pairs]
-    windows = [
-        (asked, text[start:stop])
-        for (asked, text), own in zip(pairs, stretches, strict=True)
-        for start, stop, _ in own
-    ]
-    runs = run_model(loaded, windows, read_span_logits, trace=trace)
-    ends = [0]
-    for own in stretches:
-        ends.append(ends[-1] + len(own))
-    results = [
-        _Reading(*pairs[index], stretches[index], runs[start:stop]).result(
-            loaded, no_answer=no_answer
-        )
-        for index, (start, stop) in enumerate(pairwise(ends))
-    ]
-    return results[0] if isinstance(question, str) else results
+    if not isinstance(model, TaskModels):
+        model = TaskModels("answer", model, device)
+    results: dict[int, TaskResult] = {}
+    for loaded, indices in model.group([text for _, text in pairs]):
+        reader = _Reader(loaded, no_answer=no_answer, trace=trace)
+        own = reader.answer([pairs[index] for index in indices])
+        results |= dict(zip(indices, own, strict=True))
+    return results[0] if isinstance(question, str) else [results[n] for n in range(len(pairs))]
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """A model that answers, and how its results are made."""
+
+    loaded: LoadedModel
+    no_answer: bool
+    trace: bool
+
+    def answer(self, pairs: Sequence[tuple[str, str]]) -> list[TaskResult]:
+        """The result of each question with its text."""
+        splitter = WindowSplitter(self.loaded)
+        stretches = [splitter.split(text, asked) for asked, text in pairs]
+        windows = [
+            (asked, text[start:stop])
+            for (asked, text), own in zip(pairs, stretches, strict=True)
+            for start, stop, _ in own
+        ]
+        runs = run_model(self.loaded, windows, read_span_logits, trace=self.trace)
+        ends = [0]
+        for own in stretches:
+            ends.append(ends[-1] + len(own))
+        return [
+            _Reading(*pairs[index], stretches[index], runs[start:stop]).result(
+                self.loaded, no_answer=self.no_answer
+            )
+            for index, (start, stop) in enumerate(pairwise(ends))
+        ]
 
 
 def _pair_up(questions: list[str], context: str | list[str]) -> list[tuple[str, str]]:

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from regard.arguments import check_first_argument
 from regard.loading import LoadedModel
-from regard.tasks.evidence import class_evidence
-from regard.tasks.models import AnyModel, task_model
+from regard.tasks.evidence import class_evidence, explained_evidence
+from regard.tasks.models import AnyModel, Subject, TaskModels
 from regard.tasks.runs import WindowRun, run_model
 from regard.tasks.windows import Stretch, WindowSplitter, check_text
 from regard.types import Candidate, InputWindow, TaskResult
@@ -21,36 +21,54 @@ __all__ = ["classify"]
 
 @overload
 def classify(
-    text: str, model: AnyModel | None = ..., *, device: str | None = ..., trace: bool = ...
+    text: str,
+    model: AnyModel | TaskModels | None = ...,
+    *,
+    task: Subject | None = ...,
+    device: str | None = ...,
+    trace: bool = ...,
 ) -> TaskResult: ...
 @overload
 def classify(
     text: list[str],
-    model: AnyModel | None = ...,
+    model: AnyModel | TaskModels | None = ...,
     *,
+    task: Subject | None = ...,
     device: str | None = ...,
     trace: bool = ...,
 ) -> list[TaskResult]: ...
 @check_first_argument
 def classify(
     text: str | list[str],
-    model: AnyModel | None = None,
+    model: AnyModel | TaskModels | None = None,
     *,
+    task: Subject | None = None,
     device: str | None = None,
     trace: bool = True,
 ) -> TaskResult | list[TaskResult]:
     """The class of a text, with the probability of each class and the trace; a list for a list.
 
-    `model` is a sequence classification model: a folder, a hub name, or what `regard.load`
-    returned, which saves loading it for each call. A text that is longer than the model's context
-    is read in overlapping windows, and its probabilities are the mean over the windows, weighted by
-    their numbers of tokens. Where a model gives several labels to a text, each has a probability of
-    its own. With trace=False the run is not watched, which is faster.
+    Without a `model` a shipped one for the `task`, "sentiment" or "topic", and the language of each
+    text is taken. `model` is a sequence classification model: a folder, a hub name, or what
+    `regard.load` returned, which saves loading it for each call. A text that is longer than the
+    model's context is read in overlapping windows, and its probabilities are the mean over the
+    windows, weighted by their numbers of tokens. Where a model gives several labels to a text, each
+    has a probability of its own. With trace=False the run is not watched, which is faster.
     """
-    loaded = task_model("classify", model, device)
     texts = [text] if isinstance(text, str) else list(text)
     for one in texts:
         check_text(one, "a text")
+    if not isinstance(model, TaskModels):
+        model = TaskModels("classify", model, device, subject=task)
+    results: dict[int, TaskResult] = {}
+    for loaded, indices in model.group(texts):
+        own = _classify_texts(loaded, [texts[index] for index in indices], trace=trace)
+        results |= dict(zip(indices, own, strict=True))
+    return results[0] if isinstance(text, str) else [results[n] for n in range(len(texts))]
+
+
+def _classify_texts(loaded: LoadedModel, texts: list[str], *, trace: bool) -> list[TaskResult]:
+    """The results of texts by one model."""
     splitter = WindowSplitter(loaded)
     stretches = [splitter.split(one) for one in texts]
     windows = [
@@ -60,11 +78,10 @@ def classify(
     ends = [0]
     for own in stretches:
         ends.append(ends[-1] + len(own))
-    results = [
+    return [
         _text_result(loaded, texts[index], stretches[index], runs[start:stop])
         for index, (start, stop) in enumerate(pairwise(ends))
     ]
-    return results[0] if isinstance(text, str) else results
 
 
 def read_class_logits(output: Any) -> Float[Tensor, "batch label"]:
@@ -85,6 +102,9 @@ def _text_result(
     probabilities = (weights / weights.sum()) @ by_window
     order = probabilities.argsort(descending=True, stable=True).tolist()
     decisive = int(by_window[:, order[0]].argmax())
+    run, stretch = runs[decisive], stretches[decisive]
+    evidence = class_evidence(run.trace, run.tokens)
+    part = text[stretch.start : stretch.stop]
     return TaskResult(
         "classification",
         loaded.name,
@@ -95,5 +115,5 @@ def _text_result(
             for stretch, run in zip(stretches, runs, strict=True)
         ),
         decisive,
-        class_evidence(runs[decisive].trace, runs[decisive].tokens),
+        explained_evidence(evidence, loaded, part, run.tokens),
     )

@@ -1,8 +1,32 @@
-"""Which rows of which map show what an answer was computed from."""
+"""What shows what an answer was computed from: rows of a map, or an attribution of its words.
 
-from regard.types import AttentionMap, Evidence, Tokens, Trace
+Attention shows where a model looked, which need not be what its answer depends on. For the shipped
+classifiers that was measured (bench/highlights.py; the numbers stand in their cards): without the
+words that occlusion puts first the probability of the class falls most, without those that pooled
+attention puts first half as much, and gradient x input is hardly better than chance. So their
+pictures are shaded by occlusion, of words in a short text, of sentences in a long one, for which a
+pass for each word would take too long. Other models are shaded by attention.
+"""
 
-__all__ = ["class_evidence", "span_evidence"]
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from regard.attribution.clean_run import CleanRun
+from regard.attribution.erasure import Eraser
+from regard.loading import LoadedModel
+from regard.types import AttentionMap, Attribution, Evidence, TaskResult, Tokens, Trace
+
+__all__ = ["class_evidence", "evidence_weights", "explained_evidence", "span_evidence"]
+
+# The shipped classifiers whose pictures are shaded by occlusion.
+EXPLAINED_MODELS = ("sentiment-en", "topics-en")
+_SHORT = 64  # tokens of a text that is run once more without each of its words
+_MOST_PARTS = 24  # of a long text, each left out in one more run
+_SENTENCE_ENDS = frozenset(".!?。！？\n")
 
 
 def class_evidence(trace: Trace | None, tokens: Tokens) -> Evidence | None:
@@ -22,6 +46,58 @@ def class_evidence(trace: Trace | None, tokens: Tokens) -> Evidence | None:
         return Evidence(last.site, (rows - 1,))
     begins_special = bool(tokens.special and tokens.special[0])
     return Evidence(last.site, _rows_of(last, (0,)) if begins_special else ())
+
+
+def explained_evidence(
+    evidence: Evidence | None, loaded: LoadedModel, text: str, tokens: Tokens
+) -> Evidence | None:
+    """The evidence with an attribution of the class, for models whose attention says too little."""
+    if evidence is None or loaded.name not in EXPLAINED_MODELS:
+        return evidence
+    by_words = len(tokens) <= _SHORT
+    return replace(evidence, attribution=occlude_parts(loaded, text, by_words=by_words))
+
+
+def occlude_parts(loaded: LoadedModel, text: str, *, by_words: bool) -> Attribution:
+    """How much the probability of the class falls without each word, or without each sentence.
+
+    The tokens of a part share its effect. NaN marks tokens that are in none, such as special ones.
+    """
+    run = CleanRun.of(loaded.model, loaded.processor, text)
+    eraser = Eraser(run)
+    parts = [[n] for n in range(len(eraser.units))] if by_words else _sentences(eraser.texts)
+    falls = run.value - eraser.values(parts)
+    values = torch.full((len(run.tokens),), torch.nan, dtype=torch.float64)
+    for part, fall in zip(parts, falls.tolist(), strict=True):
+        positions = [position for number in part for position in eraser.units[number]]
+        values[positions] = fall / len(positions)
+    method = "occlusion" if by_words else "sentence-occlusion"
+    return Attribution(method, run.objective.name, run.value, run.tokens, values)
+
+
+def _sentences(words: Sequence[str]) -> list[list[int]]:
+    """The indices of the words of each sentence; short neighbours are joined if there are many."""
+    least = -(-len(words) // _MOST_PARTS)
+    sentences: list[list[int]] = [[]]
+    for index, word in enumerate(words):
+        sentences[-1].append(index)
+        if word[-1:] in _SENTENCE_ENDS and len(sentences[-1]) >= least:
+            sentences.append([])
+    return [sentence for sentence in sentences if sentence]
+
+
+def evidence_weights(result: TaskResult) -> Float[Tensor, " token"]:
+    """The weight by which the picture of a result shades each token of its decisive window."""
+    evidence = result.evidence
+    assert evidence is not None
+    if evidence.attribution is not None:
+        return evidence.attribution.values.nan_to_num(nan=0.0).clamp_min(0.0).double()
+    shown = result.trace[evidence.site]
+    rows = list(evidence.rows or range(len(shown.rows)))
+    weights = shown.weights()[:, rows].mean((0, 1)).double()
+    spread = weights.new_zeros(len(result.trace.streams[shown.columns.stream]))
+    spread[list(shown.columns.positions)] = weights
+    return spread
 
 
 def span_evidence(trace: Trace | None, positions: tuple[int, ...]) -> Evidence | None:

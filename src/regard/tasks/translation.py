@@ -5,7 +5,7 @@ from typing import Any, overload
 from regard.arguments import check_first_argument
 from regard.loading import LoadedModel, fit_text
 from regard.models.generation import generate
-from regard.tasks.models import AnyModel, task_model
+from regard.tasks.models import DEFAULT_MODELS, AnyModel, task_model
 from regard.tasks.windows import check_text
 from regard.tracing import capture
 from regard.types import Candidate, InputWindow, TaskResult, Trace
@@ -55,7 +55,8 @@ def translate(
     >>> regard.translate("I love you", device="cpu")
     <TaskResult of translation by en-zh-transformer: '我爱你' (-0.105)>
     """
-    loaded = task_model("translate", model, device)
+    default = DEFAULT_MODELS["translate"]["en"]
+    loaded = task_model("translate", default if model is None else model, device)
     texts = [text] if isinstance(text, str) else list(text)
     for one in texts:
         fit_text(loaded, check_text(one, "a text"))

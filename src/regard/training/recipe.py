@@ -90,6 +90,11 @@ class Plan(Config):
     """Label smoothing."""
     balanced: bool = False
     """Whether the loss of each class is weighted by the inverse of its frequency."""
+    rank: int = 0
+    """If above 0, the matrices of `model.start` are frozen, and each learns a difference of this
+    rank; the head, and the biases and norms of the adapted layers, are trained whole."""
+    frozen: int = 0
+    """With a rank: the number of layers, from the first, that are not trained at all."""
     hard: Literal["reinforce", "straight-through"] | None = None
     """How hard attention is trained: REINFORCE with a moving baseline, or a soft gradient."""
     precision: Literal["float32", "bfloat16"] = "float32"
@@ -120,6 +125,7 @@ class Plan(Config):
         self.refuse_below(1, "steps", "tokens", "accumulate", "evaluate_every", "save_every")
         self.refuse_below(1, "keep", "beam")
         self.refuse_below(0, "warmup", "clip", "average", "patience", "examples", "weight_decay")
+        self.refuse_below(0, "rank", "frozen")
         self.refuse_unless_rates("smoothing")
         if not all(0 <= beta < 1 for beta in self.betas):
             raise InputError(f"Plan expected betas from 0 to below 1, got {self.betas}")

@@ -16,8 +16,9 @@ from regard.attention import Hard, StraightThrough
 from regard.errors import FileError, InputError, UnknownNameError, first_line
 from regard.files import exclusive_lock
 from regard.models import Transformer, TransformerConfig, from_pretrained
-from regard.models.checkpoints.locations import checkpoint_folder
+from regard.models.checkpoints.locations import checkpoint_folder, shipped_models
 from regard.models.generation import GenerationSettings
+from regard.models.low_rank import add_low_rank, merge_low_rank
 from regard.models.recurrent import (
     ClassifierConfig,
     Recurrent,
@@ -96,7 +97,12 @@ def build_model(recipe: Recipe, tokenizer: Tokenizer) -> Any:
         settings = {**TASKS[recipe.task].transformer_settings, **settings}
     settings = sizes | _use_straight_through(settings, recipe.plan.hard)
     if start is not None:
-        return _build_from_start(recipe, str(start), settings, tokenizer)
+        adapted = _build_from_start(recipe, str(start), settings, tokenizer)
+        if recipe.plan.rank:
+            add_low_rank(adapted, recipe.plan.rank, frozen=recipe.plan.frozen)
+        return adapted
+    if recipe.plan.rank:
+        raise InputError("plan.rank adapts a model that is trained already: name it as model.start")
     config = config_class(**settings)
     try:
         model = model_class(config)
@@ -172,9 +178,14 @@ def write_finished_model(recipe: Recipe, model: Any) -> Path:
     paths = checkpoints(folder)
     chosen = paths[-recipe.plan.average :] if recipe.plan.average else [_best(folder)]
     model.load_state_dict(average_weights(chosen), strict=False)
-    path = recipe.folder / "model"
+    path, base = recipe.folder / "model", None
+    if recipe.plan.rank and recipe.model["start"] in shipped_models():
+        base = str(recipe.model["start"])
+    elif recipe.plan.rank:  # the folder of the base need not stay where it is
+        merge_low_rank(model)
     kept = deepcopy(model).half() if recipe.plan.stored == "float16" else model
-    kept.save_pretrained(path, stored="int8" if recipe.plan.stored == "int8" else "float")
+    stored: Any = "int8" if recipe.plan.stored == "int8" else "float"
+    kept.save_pretrained(path, stored=stored, base=base)
     return path
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from regard.errors import InputError
+from regard.types.attribution import Attribution
 from regard.types.trace import Trace
 
 TaskName = Literal["classification", "answering", "translation"]
@@ -54,12 +55,15 @@ class Evidence:
     """What a picture of a result shows first: the weights of some rows of a map, and some tokens.
 
     `rows` are those that the answer was computed from, such as that of [CLS]; none is all rows.
-    `marked` are the positions, in the stream of the map's columns, of the answer's own tokens.
+    `marked` are the positions, in the stream of the map's columns, of the answer's own tokens. With
+    an `attribution` the picture is shaded by its values, where they are positive, and the map only
+    says which tokens there are.
     """
 
     site: str
     rows: tuple[int, ...] = ()
     marked: tuple[int, ...] = ()
+    attribution: Attribution | None = None
 
 
 @dataclass(frozen=True, eq=False)

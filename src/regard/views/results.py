@@ -5,16 +5,28 @@ To the trace of the result a map is added whose only row is the answer itself:
     positive   [CLS]  I  love  this  film  [SEP]
                0.02  .1   .51   .04   .21   .12     <- row [CLS] of the last layer, for each head
 
-Its weights are the rows of `result.evidence`, their mean if there are several. Highlighted text of
+Its weights are the rows of `result.evidence`, their mean if there are several, or the positive part
+of its attribution, as shares of their sum. Highlighted text of
 that map is the default picture; all maps of the trace can be reached from it.
 """
 
 from dataclasses import replace
 from typing import Unpack
 
+from jaxtyping import Float
+from torch import Tensor
+
 from regard.errors import InputError
 from regard.text import say
-from regard.types import AttentionMap, Axis, DenseWeights, TaskResult, Tokens, Trace
+from regard.types import (
+    AttentionMap,
+    Attribution,
+    Axis,
+    DenseWeights,
+    TaskResult,
+    Tokens,
+    Trace,
+)
 from regard.views.captions import percent
 from regard.views.functions import ViewOptions, make_view
 from regard.views.outputs import View
@@ -51,10 +63,14 @@ def result_trace(result: TaskResult, language: str | None = None) -> tuple[Trace
         raise InputError(
             f"this result has no attention that can be shown{f' ({gaps})' if gaps else ''}"
         )
-    shown = trace[evidence.site]
-    rows = list(evidence.rows or range(len(shown.rows)))
-    weights = shown.weights()[:, rows].mean(1, keepdim=True)
-    site = f"{shown.site} → {ANSWER_STREAM}"
+    shown, attribution = trace[evidence.site], evidence.attribution
+    if attribution is None:
+        rows = list(evidence.rows or range(len(shown.rows)))
+        weights, name = shown.weights()[:, rows].mean(1, keepdim=True), shown.site
+    else:
+        weights = _shares(attribution)[list(shown.columns.positions)][None, None]
+        name = attribution.method
+    site = f"{name} → {ANSWER_STREAM}"
     answer = result.answer or say("result.no-answer", language)
     added_stream = Tokens((answer,), words=(0,), special=(False,))
     row = Axis(ANSWER_STREAM, (0,))
@@ -69,11 +85,21 @@ def result_title(result: TaskResult, language: str | None = None) -> str:
     """The answer and its probability in one line, after the question if there is one."""
     answer = result.answer or say("result.no-answer", language)
     scored = f"{answer} ({percent(result.score)})"
+    attribution = None if result.evidence is None else result.evidence.attribution
+    if attribution is not None:
+        scored += say(f"result.by-{attribution.method}", language)
     question = result.inputs.get("question")
     if question is None:
         return scored
     short = question if len(question) <= _LONGEST_INPUT else f"{question[: _LONGEST_INPUT - 1]}…"
     return f"{short} → {scored}"
+
+
+def _shares(attribution: Attribution) -> Float[Tensor, " token"]:
+    """The positive values of an attribution as shares of their sum; zeros if there are none."""
+    positive = attribution.values.nan_to_num(nan=0.0).clamp_min(0.0).float()
+    total = positive.sum()
+    return positive / total if total > 0 else positive
 
 
 def _separate_question(tokens: Tokens, question: str | None) -> Tokens:

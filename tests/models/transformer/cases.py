@@ -39,3 +39,10 @@ def inputs(model: Transformer, rows: int, length: int, *, side: str = "right"):
 def written(model: Transformer, rows: int, length: int) -> torch.Tensor:
     """Ids of the target's vocabulary."""
     return torch.randint(model.config.target_vocab or model.config.vocab, (rows, length))
+
+
+def encoder(**settings) -> Transformer:
+    """A small BERT, ready to be used."""
+    return Transformer(
+        TransformerConfig.preset("bert", **SMALL).replace(dropout=0.0, **settings)
+    ).eval()

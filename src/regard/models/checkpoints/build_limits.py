@@ -19,6 +19,7 @@ from torch.nn.modules.module import register_module_parameter_registration_hook
 from torch.overrides import TorchFunctionMode
 
 from regard.errors import FileError, RegardError, first_line
+from regard.models.checkpoints.differences import AdaptedTensors
 from regard.models.checkpoints.files import CheckpointTensors
 
 __all__ = ["limit_parameters", "limit_sizes"]
@@ -56,7 +57,7 @@ def limit_parameters(folder: Path, tensors: int) -> Iterator[None]:
 
 
 @contextmanager
-def limit_sizes(folder: Path, weights: CheckpointTensors) -> Iterator[None]:
+def limit_sizes(folder: Path, weights: CheckpointTensors | AdaptedTensors) -> Iterator[None]:
     """Raise a FileError if a model built in this block cannot be the one of these weights.
 
     Besides the number of parameters, the size of each tensor is limited. An error of torch about

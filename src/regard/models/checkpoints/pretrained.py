@@ -16,6 +16,7 @@ from regard.documents import check_value
 from regard.errors import FileError, InputError, UnknownNameError
 from regard.files import atomic_folder, read_unchanged_folder
 from regard.models.checkpoints.build_limits import limit_sizes
+from regard.models.checkpoints.differences import AdaptedTensors, base_folder, changed_tensors
 from regard.models.checkpoints.families import FAMILIES
 from regard.models.checkpoints.files import CheckpointTensors, read_json
 from regard.models.checkpoints.locations import FILE_NAMES, checkpoint_folder
@@ -84,18 +85,21 @@ class Pretrained(nn.Module):
             )
         return model
 
-    def save_pretrained(self, folder: str | Path, *, stored: Precision = "float") -> None:
+    def save_pretrained(
+        self, folder: str | Path, *, stored: Precision = "float", base: str | None = None
+    ) -> None:
         """Write config, weights, tokenizer and generation settings, whole or not at all.
 
         With stored="int8" large matrices take a quarter of their size on disk, each row as 8-bit
-        integers with a scale; they are loaded as floating point again.
+        integers with a scale; they are loaded as floating point again. With a `base`, the name of
+        the model that this one was adapted from, only what was trained is written.
         """
         folder = Path(folder)
         if folder.exists() and not folder.is_dir():
             raise FileError(f"{folder} is a file; expected a folder to write the checkpoint to")
         try:
             with atomic_folder(folder, own_names=FILE_NAMES) as temporary:
-                self._write(temporary, stored)
+                self._write(temporary, stored, base)
         except FileError:
             raise
         except (OSError, SafetensorError) as error:
@@ -116,17 +120,20 @@ class Pretrained(nn.Module):
             )
         return torch.cat([labels.new_full((len(labels), 1), start), labels[:, :-1]], dim=1)
 
-    def _write(self, folder: Path, stored: Precision) -> None:
+    def _write(self, folder: Path, stored: Precision, base: str | None) -> None:
         """Write all files of the checkpoint into an existing folder."""
         config = {"class": type(self).__name__} | self.config.to_json()
+        if base is not None:
+            config["base"] = base
         if self.site_names:
             config["site_names"] = self.site_names
         text = json.dumps(config, indent=2, ensure_ascii=False)
         (folder / "config.json").write_text(text + "\n", encoding="utf-8")
         (folder / "generation_config.json").write_text(self.generation.to_json(), encoding="utf-8")
-        tensors = _tensors(self) if stored == "float" else store_as_int8(_tensors(self))
+        tensors = _tensors(self) if base is None else changed_tensors(self)
+        tensors = tensors if stored == "float" else store_as_int8(tensors)
         save_file(tensors, folder / "model.safetensors", {"format": "pt"})
-        if self.tokenizer is not None:
+        if self.tokenizer is not None and base is None:  # a difference has that of its base
             self.tokenizer.write_files(folder)
 
 
@@ -150,12 +157,13 @@ def from_pretrained(
 def _load_folder(folder: Path, dtype: torch.dtype) -> Any:
     """The model of a folder, with its tokenizer and generation settings."""
     config = read_json(folder / "config.json")
+    base = base_folder(folder, config["base"]) if "base" in config else None
     model = (
-        _load_own(folder, config, dtype)
+        _load_own(folder, config, dtype, base)
         if "class" in config
         else _load_converted(folder, config, dtype)
     )
-    model.tokenizer = _tokenizer(folder)
+    model.tokenizer = _tokenizer(base or folder)
     model.generation = _generation(folder, config)
     return model
 
@@ -170,12 +178,15 @@ def _quantise(model: Any, name: str | Path) -> Any:
     return model.to_int8()
 
 
-def _load_own(folder: Path, config: dict[str, Any], dtype: torch.dtype) -> Any:
-    """The model of a folder that `save_pretrained` wrote."""
+def _load_own(
+    folder: Path, config: dict[str, Any], dtype: torch.dtype, base: Path | None = None
+) -> Any:
+    """The model of a folder that `save_pretrained` wrote, perhaps as a difference to a base."""
     kind = registered_class(str(config.pop("class")))
+    config.pop("base", None)
     site_names = config.pop("site_names", {})
     check_value(str(folder / "config.json"), "site_names", site_names, dict[str, str])
-    settings, weights = kind.config_class.from_json(config), CheckpointTensors(folder)
+    settings, weights = kind.config_class.from_json(config), _read_weights(folder, base)
     with skip_initialisation(), limit_sizes(folder, weights):
         model = kind(settings).to(dtype)
     model.site_names = site_names
@@ -183,6 +194,12 @@ def _load_own(folder: Path, config: dict[str, Any], dtype: torch.dtype) -> Any:
         model, (MappedTensor(n, n, partial(weights.__getitem__, n)) for n in weights), folder
     )
     return model
+
+
+def _read_weights(folder: Path, base: Path | None) -> CheckpointTensors | AdaptedTensors:
+    """The tensors of a folder, where it has a base those of the adapted base."""
+    own = CheckpointTensors(folder)
+    return own if base is None else AdaptedTensors(own, CheckpointTensors(base), folder)
 
 
 def _load_converted(folder: Path, config: dict[str, Any], dtype: torch.dtype) -> Any:
