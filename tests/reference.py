@@ -8,6 +8,7 @@ from torch import Tensor
 from regard.attention import (
     AdaptiveEntmax,
     AdditiveScore,
+    CoAttention,
     CosineScore,
     DotScore,
     Entmax,
@@ -19,6 +20,7 @@ from regard.attention import (
     Softmax,
     Sparsemax,
     TopK,
+    TrilinearScore,
 )
 from regard.masks.mask import (
     AllOf,
@@ -80,6 +82,9 @@ def score(kind: object, q: Tensor, k: Tensor) -> float:
             return float(q @ kind.W.double() @ k)
         case AdditiveScore():
             return float(kind.v.double() @ torch.tanh(kind.W.double() @ q + kind.U.double() @ k))
+        case TrilinearScore():
+            a, b, c = kind.query_weight, kind.key_weight, kind.product_weight
+            return float(a.double() @ q + b.double() @ k + c.double() @ (q * k))
     raise AssertionError(kind)
 
 
@@ -178,3 +183,29 @@ def context(
         for j in range(seen.shape[3]):
             result[b, h, i] += seen[b, h, i, j] * value[b, h // groups, j]
     return result
+
+
+@torch.no_grad()
+def coattention(
+    module: CoAttention, query: Tensor, key: Tensor, value: Tensor, mask: Mask | None = None
+) -> Tensor:
+    """Each query's values, and each key's queries read back, pair by pair; three axes."""
+    query, key, value = (side.detach().double() for side in (query, key, value))
+    (batch, queries, width), keys = query.shape, key.shape[1]
+    both = torch.zeros(batch, queries, value.shape[-1] + width, dtype=torch.float64)
+    for b in range(batch):
+        seen = torch.tensor(
+            [[mask is None or sees(mask, b, 0, i, j) for j in range(keys)] for i in range(queries)]
+        )
+        scores = torch.tensor(
+            [[score(module.reading.score, q, k) for k in key[b]] for q in query[b]],
+            dtype=torch.float64,
+        )
+        summary = torch.zeros(keys, width, dtype=torch.float64)
+        for j in (j for j in range(keys) if seen[:, j].any()):
+            rows = seen[:, j]
+            summary[j] = normalize(Softmax(), scores[rows, j], 0) @ query[b][rows]
+        read = torch.cat([value[b], summary], dim=-1)
+        for i in (i for i in range(queries) if seen[i].any()):
+            both[b, i] = normalize(Softmax(), scores[i][seen[i]], 0) @ read[seen[i]]
+    return both

@@ -7,7 +7,13 @@ from torch import Tensor, nn
 
 import reference
 import regard
-from regard.attention import Mechanism, MultiHeadAttention, SingleHeadAttention, catalog
+from regard.attention import (
+    CoAttention,
+    Mechanism,
+    MultiHeadAttention,
+    SingleHeadAttention,
+    catalog,
+)
 from regard.attention.entry import Entry
 from regard.masks import Mask, window
 
@@ -69,6 +75,8 @@ class Case:
             sides = (module.w_q(inputs.query), module.w_k(inputs.key), module.w_v(inputs.value))
             sides = (side.double()[:, None] for side in sides)
             return reference.context(module.mechanism, *sides, mask)[:, 0]
+        if isinstance(module, CoAttention):
+            return reference.coattention(module, *inputs, mask)
         assert isinstance(module, MultiHeadAttention)
         memory = module.project(inputs.key, inputs.value)
         queries = module._project_queries(inputs.query, 0)

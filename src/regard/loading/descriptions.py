@@ -42,7 +42,8 @@ _METADATA = "__metadata__"  # the only entry of a safetensors header that is no 
 _KIND_TASKS = {"encoder-decoder": "translates", "decoder": "continues", "vision": "sees"}
 _HEAD_TASKS = {"classes": "classifies", "spans": "answers"}
 _CLASS_TASKS = {
-    "Recurrent": "translates", "RecurrentClassifier": "classifies", "Captioner": "sees",
+    "Recurrent": "translates", "RecurrentClassifier": "classifies", "RecurrentReader": "answers",
+    "Captioner": "sees",
     "Recogniser": "sees",
 }  # fmt: skip
 

@@ -6,9 +6,11 @@ from regard.models.generation import GeneratedSequences, GenerationSettings
 from regard.models.images import Captioner, CaptionerConfig, Recogniser, RecogniserConfig
 from regard.models.recurrent import (
     ClassifierConfig,
+    ReaderConfig,
     Recurrent,
     RecurrentClassifier,
     RecurrentConfig,
+    RecurrentReader,
 )
 from regard.models.tokenizers import Tokenizer
 from regard.models.transformer.config import TransformerConfig
@@ -22,11 +24,13 @@ __all__ = [
     "GeneratedSequences",
     "GenerationSettings",
     "Pretrained",
+    "ReaderConfig",
     "Recogniser",
     "RecogniserConfig",
     "Recurrent",
     "RecurrentClassifier",
     "RecurrentConfig",
+    "RecurrentReader",
     "Tokenizer",
     "Transformer",
     "TransformerConfig",

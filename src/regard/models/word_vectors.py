@@ -2,7 +2,7 @@
 
 import math
 from codecs import BOM_UTF8
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -10,7 +10,7 @@ import torch
 
 from regard.errors import FileError, InputError, NotFiniteError
 
-__all__ = ["WordVectors", "random_word_vectors", "read_word_vectors"]
+__all__ = ["WordVectors", "iterate_word_vectors", "random_word_vectors", "read_word_vectors"]
 
 WordVectors = dict[str, list[float]]
 
@@ -53,18 +53,26 @@ def read_word_vectors(path: Path, words: Collection[str]) -> WordVectors:
     counts.
     """
     wanted, vectors = set(words), WordVectors()
+    for word, vector in iterate_word_vectors(path, wanted.__contains__):
+        vectors.setdefault(word, vector)
+        if len(vectors) == len(wanted):
+            return vectors
+    missing = ", ".join(repr(word) for word in dict.fromkeys(words) if word not in vectors)
+    raise InputError(f"{path} has no vector for {missing}; leave out such words or add a line")
+
+
+def iterate_word_vectors(
+    path: Path, wanted: Callable[[str], bool]
+) -> Iterator[tuple[str, list[float]]]:
+    """Each word of a file of vectors that is `wanted`, with its vector, in the file's order."""
     try:
         file = path.open("rb")
     except OSError as error:
         raise FileError(f"cannot read the vectors {path}: {error.strerror}") from error
     with file:
         for line in _vector_lines(_read_lines(file, path)):
-            if line.word in wanted and line.word not in vectors:
-                vectors[line.word] = _to_floats(line)
-            if len(vectors) == len(wanted):
-                return vectors
-    missing = ", ".join(repr(word) for word in dict.fromkeys(words) if word not in vectors)
-    raise InputError(f"{path} has no vector for {missing}; leave out such words or add a line")
+            if wanted(line.word):
+                yield line.word, _to_floats(line)
 
 
 def _read_lines(file: BinaryIO, path: Path) -> Iterator[_Line]:

@@ -29,6 +29,8 @@ class Data(Config):
     labels: tuple[str, ...] = ()
     """The names of the classes of a classifier; labels in the files are names or their numbers
     from 0. Without names they are the labels of the training files, sorted."""
+    unanswered: float = 1.0
+    """The share of a reader's windows without the answer that it is trained on."""
     stripped: float = 0.0
     """The share of pairs that are also trained on without the punctuation at their ends.
 
@@ -38,7 +40,7 @@ class Data(Config):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.refuse_below(1, "longest")
-        self.refuse_below(0, "stripped")
+        self.refuse_below(0, "stripped", "unanswered")
 
 
 @dataclass(frozen=True)
@@ -149,5 +151,6 @@ class Recipe:
     vocabulary: Vocabulary = field(default_factory=Vocabulary)
     model: Mapping[str, Any] = field(default_factory=dict)
     """The class of the model and the settings of its config. `start` names a Transformer (a folder,
-    a shipped or a hub name) whose tokenizer and weights, except those of its head, are taken."""
+    a shipped or a hub name) whose tokenizer and weights, except those of its head, are taken.
+    `vectors` is a file of word vectors that a recurrent classifier or reader begins with."""
     plan: Plan = field(default_factory=Plan)

@@ -63,7 +63,7 @@ def _build_recipe(content: dict[str, Any], folder: Path) -> Recipe:
         task,
         folder / content["folder"],
         content.get("seed", 0),
-        model=_resolve_start(content.get("model", {}), folder),
+        model=_resolve_model(content.get("model", {}), folder),
         **sections,  # type: ignore[arg-type]
     )
 
@@ -78,9 +78,14 @@ def _resolve_files(section: dict[str, Any], folder: Path) -> dict[str, Any]:
     return resolved
 
 
-def _resolve_start(model: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """The section [model] whose `start` is relative to the folder, if there is such a model."""
-    start = model.get("start")
+def _resolve_model(model: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """The section [model] with files named relative to the folder: `vectors`, and `start` if there.
+
+    A `start` that is no folder there is the name of a model.
+    """
+    start, vectors = model.get("start"), model.get("vectors")
+    if vectors is not None:
+        model = model | {"vectors": _resolve_file(vectors, folder)}
     if isinstance(start, str) and (folder / start / "config.json").is_file():
         return model | {"start": str(folder / start)}
     return model

@@ -21,13 +21,17 @@ from regard.models.generation import GenerationSettings
 from regard.models.low_rank import add_low_rank, merge_low_rank
 from regard.models.recurrent import (
     ClassifierConfig,
+    ReaderConfig,
     Recurrent,
     RecurrentClassifier,
     RecurrentConfig,
+    RecurrentReader,
 )
+from regard.models.recurrent.pairs import PairedEmbedding
 from regard.models.tokenizers import Tokenizer
 from regard.training.checkpoints import average_weights, checkpoints, load_checkpoint
 from regard.training.distribution import World, process_group
+from regard.training.embeddings import prepare_embeddings
 from regard.training.events import Callback, Ended
 from regard.training.loop import Loop
 from regard.training.recipe import Recipe
@@ -38,11 +42,12 @@ _MODEL_CLASSES: dict[str, tuple[Any, Any]] = {
     "transformer": (Transformer, TransformerConfig),
     "recurrent": (Recurrent, RecurrentConfig),
     "recurrent-classifier": (RecurrentClassifier, ClassifierConfig),
+    "recurrent-reader": (RecurrentReader, ReaderConfig),
 }
 # The classes of models that can be trained on a task; all others read a source and write.
 _TASK_CLASSES = {
     "classification": ("transformer", "recurrent-classifier"),
-    "answering": ("transformer",),
+    "answering": ("transformer", "recurrent-reader"),
 }
 
 
@@ -66,6 +71,11 @@ def train(
         torch.manual_seed(recipe.seed)
         tokenizer = _tokenizer(recipe, ranks)
         model = build_model(recipe, tokenizer)
+        words = getattr(model, "words", None)
+        # the checkpoint of a run that is resumed holds what was prepared when it began
+        if isinstance(words, PairedEmbedding) and not checkpoints(recipe.folder / "checkpoints"):
+            texts = TASKS[recipe.task].texts(recipe)
+            prepare_embeddings(words, tokenizer, texts, recipe.model.get("vectors"))
         task: Any = TASKS[recipe.task](recipe, tokenizer)
         loop = Loop(model, task, recipe.plan, recipe.folder, ranks, callbacks)
         ended = loop.run()
@@ -84,6 +94,7 @@ def build_model(recipe: Recipe, tokenizer: Tokenizer) -> Any:
     """The recipe's model, of the vocabulary's size, with random weights or those of `start`."""
     settings = dict(recipe.model)
     start = settings.pop("start", None)
+    vectors = settings.pop("vectors", None)
     kind = str(settings.pop("class", "transformer"))
     known = _TASK_CLASSES.get(recipe.task, ("transformer", "recurrent"))
     if kind not in known:
@@ -112,6 +123,8 @@ def build_model(recipe: Recipe, tokenizer: Tokenizer) -> Any:
             f"({first_line(error)}); choose smaller sizes"
         ) from error
     _check_hard(model, recipe.plan.hard)
+    if vectors is not None and not isinstance(getattr(model, "words", None), PairedEmbedding):
+        raise InputError(f"word vectors cannot be given to a {kind}; leave out model.vectors")
     model.tokenizer = tokenizer
     model.generation = _generation_settings(tokenizer.target, recipe.data.longest)
     return model

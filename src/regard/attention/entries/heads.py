@@ -1,6 +1,7 @@
 """Catalog entries of the family `heads`: attention with learned projections."""
 
-from regard.attention.entries.words import PROJECTED, ROWS, VASWANI
+from regard.attention.coattention import CoAttention
+from regard.attention.entries.words import FUSED, PROJECTED, ROWS, VASWANI
 from regard.attention.entry import Entry, Sizes, Text
 from regard.attention.heads import MultiHeadAttention, SingleHeadAttention
 
@@ -76,5 +77,24 @@ ENTRIES = (
         make=lambda sizes: _build_multi_head(sizes, 1),
         aliases=("mqa",),
         breaks=PROJECTED,
+    ),
+    Entry(
+        "co-attention",
+        "heads",
+        formula=Text(
+            "e = a · q + b · k + c · (q ∘ k), s_j = Σᵢ βᵢⱼ qᵢ, context [Σⱼ αᵢⱼ vⱼ; Σⱼ αᵢⱼ sⱼ]",
+            "e = a · q + b · k + c · (q ∘ k), s_j = Σᵢ βᵢⱼ qᵢ, 上下文 [Σⱼ αᵢⱼ vⱼ; Σⱼ αᵢⱼ sⱼ]",
+        ),
+        paper="Seo et al.: Bidirectional attention flow for machine comprehension, eq. 1",
+        year=2017,
+        time=FUSED,
+        memory=ROWS,
+        summary=Text(
+            "Two sequences attend to each other by one score: a reader's text to the question, and "
+            "the question to the text.",
+            "两个序列用同一个得分互相注意：阅读器的正文看问题，问题也看正文。",
+        ),
+        make=lambda sizes: CoAttention(sizes.dim),
+        aliases=("bidaf", "coattention"),
     ),
 )

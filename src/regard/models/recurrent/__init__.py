@@ -14,6 +14,8 @@ generation, `begin` returns a `RecurrentState`, and each `step` takes one and re
     recurrence.py          GRU and LSTM layers, all steps at once or one by one
     unrolled_gradients.py  one large product for the gradient of a matrix used at every step
     classifier.py          RecurrentClassifier: the encoder with attentive pooling
+    reader.py              RecurrentReader: where in a text the answer to a question stands
+    pairs.py               vectors for pairs of neighbouring tokens
     model.py               Recurrent, and the base class that it shares with the image captioner
 
 The parameter names (`words.table`, `reader.U`) are part of the checkpoint format and cannot change.
@@ -22,12 +24,15 @@ The parameter names (`words.table`, `reader.U`) are part of the checkpoint forma
 from regard.models.recurrent.classifier import ClassifierConfig, RecurrentClassifier
 from regard.models.recurrent.config import RecurrentConfig
 from regard.models.recurrent.model import Recurrent, RecurrentState, SampledAttention
+from regard.models.recurrent.reader import ReaderConfig, RecurrentReader
 
 __all__ = [
     "ClassifierConfig",
+    "ReaderConfig",
     "Recurrent",
     "RecurrentClassifier",
     "RecurrentConfig",
+    "RecurrentReader",
     "RecurrentState",
     "SampledAttention",
 ]

@@ -11,7 +11,8 @@ from regard.errors import InputError
 from regard.models.checkpoints.pretrained import Pretrained
 from regard.models.checkpoints.registry import register
 from regard.models.config import Config
-from regard.models.recurrent.encoder import Encoder, TokenEmbedding, make_embedding_table
+from regard.models.recurrent.encoder import Encoder
+from regard.models.recurrent.pairs import PairedEmbedding
 from regard.models.recurrent.source_attention import make_source_attention
 
 __all__ = ["ClassifierConfig", "RecurrentClassifier"]
@@ -23,7 +24,8 @@ class ClassifierConfig(Config):
 
     `hidden` is the width of both directions of the encoder together. `attention` is a name of the
     catalog, or several joined by +: the mechanism of the pooling. `label_names` are the names of
-    the `labels` classes, or empty if they have none.
+    the `labels` classes, or empty if they have none. `pairs` is the number of pairs of neighbouring
+    tokens with a vector of their own; `token_dropout` the share of tokens hidden in training.
     """
 
     vocab: int = 8000
@@ -36,11 +38,14 @@ class ClassifierConfig(Config):
     dropout: float = 0.2
     labels: int = 2
     label_names: tuple[str, ...] = ()
+    pairs: int = 0
+    token_dropout: float = 0.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.refuse_below(1, "vocab", "d_embed", "hidden", "layers", "heads", "labels")
-        self.refuse_unless_rates("dropout")
+        self.refuse_below(0, "pairs")
+        self.refuse_unless_rates("dropout", "token_dropout")
         if self.hidden % 2:
             raise InputError(
                 f"each direction of the encoder has half of hidden, got hidden={self.hidden}; "
@@ -79,10 +84,15 @@ class RecurrentClassifier(Pretrained):
         super().__init__()
         config = ClassifierConfig(**settings) if config is None else config.replace(**settings)
         self.config = config
-        table = make_embedding_table(config.vocab, config.d_embed)
-        self.words = TokenEmbedding(table, config.dropout)
+        self.words = PairedEmbedding(
+            config.vocab,
+            config.d_embed,
+            config.pairs,
+            dropout=config.dropout,
+            token_dropout=config.token_dropout,
+        )
         self.encoder = Encoder(
-            config.cell, config.d_embed, config.hidden // 2, config.layers, config.dropout
+            config.cell, self.words.dim, config.hidden // 2, config.layers, config.dropout
         )
         self.query = nn.Parameter(torch.empty(config.hidden))
         self.pooling = make_source_attention(

@@ -4,9 +4,9 @@ import math
 from typing import NamedTuple
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from regard.errors import InputError, ShapeError
 
@@ -78,15 +78,43 @@ class Encoder(nn.Module):
         if real is None:
             states, last = self.rnn(embedded)
             return Encoded(states, _final_states(last), None)
-        # Packed sequences have their padding on the right: move it there, and the states back.
+        # Move the padding to the right, run both directions, and move the states back.
         order = (~real).to(torch.uint8).argsort(dim=1, stable=True)
         embedded = embedded.gather(1, order[:, :, None].expand_as(embedded))
-        lengths = real.sum(dim=1).to("cpu")  # pack_padded_sequence wants them there
-        packed = pack_padded_sequence(embedded, lengths, batch_first=True, enforce_sorted=False)
-        states, last = self.rnn(packed)
-        states, _ = pad_packed_sequence(states, batch_first=True, total_length=real.shape[1])
+        lengths = real.sum(dim=1)
+        forward, backward = self._run(embedded, lengths)
+        last = (lengths - 1).clamp_min(0)[:, None, None].expand(-1, 1, forward.shape[-1])
+        final = torch.cat([forward.gather(1, last)[:, 0], backward[:, 0]], dim=-1)
+        states = torch.cat([forward, backward], dim=-1)
         back = order.argsort(dim=1)[:, :, None].expand_as(states)
-        return Encoded(states.gather(1, back), _final_states(last), real)
+        return Encoded(states.gather(1, back) * real[..., None], final, real)
+
+    def _run(
+        self, inputs: Float[Tensor, "batch key dim"], lengths: Int[Tensor, " batch"]
+    ) -> tuple[Tensor, Tensor]:
+        """The states of both directions in the top layer, for rows with padding on the right.
+
+        Each direction runs over whole rows, the backward one over rows whose real tokens were
+        reversed, so that padding comes last in both. A packed sequence would do the same, but its
+        backward pass on a CPU takes time that grows with the square of the length.
+        """
+        run = torch.gru if self.rnn.mode == "GRU" else torch.lstm
+        place = torch.arange(inputs.shape[1], device=inputs.device)
+        reverse = torch.where(place < lengths[:, None], lengths[:, None] - 1 - place, place)
+        directions: list[Tensor] = []
+        for weights in zip(*[iter(self.rnn.all_weights)] * 2, strict=True):
+            if directions:
+                inputs = F.dropout(torch.cat(directions, dim=-1), self.rnn.dropout, self.training)
+            directions = []
+            for number, own in enumerate(weights):
+                index = reverse[:, :, None]
+                rows = inputs.gather(1, index.expand_as(inputs)) if number else inputs
+                zero = rows.new_zeros(1, len(rows), self.rnn.hidden_size)
+                first = zero if run is torch.gru else (zero, zero)
+                states = run(rows, first, own, True, 1, 0.0, self.training, False, True)[0]  # type: ignore[arg-type]
+                directions.append(states.gather(1, index.expand_as(states)) if number else states)
+        forward, backward = directions
+        return forward, backward
 
 
 def _final_states(last: Tensor | tuple[Tensor, Tensor]) -> Float[Tensor, "batch key_dim"]:

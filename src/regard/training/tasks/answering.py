@@ -1,6 +1,7 @@
 """Training a reader: where in a text the answer to a question begins and ends."""
 
 import math
+import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -83,8 +84,18 @@ class Answering:
     def learn_tokenizer(recipe: Recipe) -> Tokenizer:
         """A tokenizer learnt from the questions and texts, which begins each pair with <s>."""
         vocabulary = recipe.vocabulary
-        learnt = vocabulary.learn(_training_texts(recipe), vocabulary.kind, vocabulary.size)
+        learnt = vocabulary.learn(Answering.texts(recipe), vocabulary.kind, vocabulary.size)
         return learnt.with_template(_TEMPLATE, _PAIR)
+
+    @staticmethod
+    def texts(recipe: Recipe) -> Iterator[str]:
+        """The training questions, and each text once where its questions follow each other."""
+        last = None
+        for question in _training_files(recipe):
+            yield question.question
+            if question.context != last:
+                yield question.context
+            last = question.context
 
     @staticmethod
     def output_settings(recipe: Recipe) -> dict[str, Any]:
@@ -101,12 +112,15 @@ class Answering:
     def encode(self, lines: list[Question]) -> list[Example]:
         """The ids and segments of each window, and the first and last token of the answer."""
         examples: list[Example] = []
+        generator = random.Random(f"{self.recipe.seed} unanswered")
         for question, windows in zip(lines, self.windows(lines), strict=True):
             answer = question.answers[0] if question.answers else None
             for window in windows:
                 place = (0, 0)
                 if answer is not None:
                     place = window.place(answer.start, answer.start + len(answer.text))
+                if place == (0, 0) and generator.random() >= self.recipe.data.unanswered:
+                    continue
                 examples.append((window.ids, window.types, window.choosable, place))
         return examples
 
@@ -238,13 +252,3 @@ def _training_files(recipe: Recipe) -> QuestionFiles:
             "are for translation"
         )
     return QuestionFiles(files)
-
-
-def _training_texts(recipe: Recipe) -> Iterator[str]:
-    """All questions, and each text once where its questions follow each other."""
-    last = None
-    for question in _training_files(recipe):
-        yield question.question
-        if question.context != last:
-            yield question.context
-        last = question.context

@@ -1,5 +1,6 @@
 """Training a classifier: the label of a text is predicted from the whole text."""
 
+from collections.abc import Iterator
 from functools import cached_property
 from itertools import islice
 from typing import Any, ClassVar
@@ -34,8 +35,12 @@ class Classification:
     def learn_tokenizer(recipe: Recipe) -> Tokenizer:
         """A tokenizer learnt from the training texts."""
         vocabulary = recipe.vocabulary
-        texts = (each.text for each in _training_files(recipe))
-        return vocabulary.learn(texts, vocabulary.kind, vocabulary.size)
+        return vocabulary.learn(Classification.texts(recipe), vocabulary.kind, vocabulary.size)
+
+    @staticmethod
+    def texts(recipe: Recipe) -> Iterator[str]:
+        """The training texts."""
+        return (each.text for each in _training_files(recipe))
 
     @staticmethod
     def output_settings(recipe: Recipe) -> dict[str, Any]:

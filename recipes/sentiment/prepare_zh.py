@@ -1,0 +1,89 @@
+"""Makes the corpus of the Chinese sentiment recipe from three public sets of reviews.
+
+    python recipes/sentiment/prepare_zh.py --hotels chnsenticorp --shopping online-shopping-zh \\
+        --meals waimai-zh --to recipes/sentiment/corpus/zh
+
+Each folder has the files train, dev and test (.tsv or .tsv.gz) with lines `text<TAB>label`: of
+ChnSentiCorp, online_shopping_10_cats and waimai_10k (SophonPlus/ChineseNlpCorpus). The published
+test file of ChnSentiCorp has no labels: its dev file is the test here, and --dev texts of its
+training file, chosen by a hash, are held out instead. A text of any dev or test file is removed
+from the training texts of all three sets. Labels become 0 (negative) and 1 (positive).
+"""
+
+import argparse
+import gzip
+import hashlib
+import sys
+from pathlib import Path
+
+Rows = dict[str, str]  # text -> label
+
+LABELS = {"0": "0", "1": "1", "negative": "0", "positive": "1"}
+
+
+def read_rows(folder: Path, name: str) -> Rows:
+    """The labelled texts of one file of a folder; a text that is there twice counts once."""
+    paths = [folder / f"{name}.tsv", folder / f"{name}.tsv.gz"]
+    path = next((each for each in paths if each.is_file()), None)
+    if path is None:
+        sys.exit(f"no file {paths[0]}, nor .gz; see the top of this script for what is needed")
+    data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    rows: Rows = {}
+    for line in data.decode("utf-8").splitlines():
+        text, _, rest = line.partition("\t")
+        label = LABELS.get(rest.split("\t")[0].strip())
+        if text.strip() and label is not None:
+            rows.setdefault(text.strip(), label)
+    return rows
+
+
+def split_hotels(folder: Path, dev: int) -> dict[str, Rows]:
+    """The splits of ChnSentiCorp: its dev file is the test, a part of its training file is dev."""
+    train, test = read_rows(folder, "train"), read_rows(folder, "dev")
+    order = sorted(train, key=lambda text: hashlib.sha256(text.encode()).hexdigest())
+    held_out = set([text for text in order if text not in test][:dev])
+    return {
+        "train": {text: label for text, label in train.items() if text not in held_out},
+        "dev": {text: label for text, label in train.items() if text in held_out},
+        "test": test,
+    }
+
+
+def write_rows(path: Path, rows: Rows) -> None:
+    """Write labelled texts, and print how many there are, with the file's checksum."""
+    content = "".join(f"{text}\t{label}\n" for text, label in rows.items()).encode()
+    path.write_bytes(content)
+    digest = hashlib.sha256(content).hexdigest()
+    sys.stdout.write(f"{path.name:18} {len(rows):6} texts  sha256 {digest}\n")
+
+
+def main() -> None:
+    """Write train.tsv and dev.tsv of all sets together, and dev and test files of each."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--hotels", type=Path, required=True, help="folder of ChnSentiCorp")
+    parser.add_argument("--shopping", type=Path, required=True, help="online_shopping_10_cats")
+    parser.add_argument("--meals", type=Path, required=True, help="folder of waimai_10k")
+    parser.add_argument("--dev", type=int, default=1000, help="texts of ChnSentiCorp for dev")
+    parser.add_argument("--to", type=Path, default=Path("recipes/sentiment/corpus/zh"))
+    args = parser.parse_args()
+    sets = {"hotels": split_hotels(args.hotels, args.dev)}
+    for name, folder in (("shopping", args.shopping), ("meals", args.meals)):
+        sets[name] = {split: read_rows(folder, split) for split in ("train", "dev", "test")}
+    held_out = {text for each in sets.values() for split in ("dev", "test") for text in each[split]}
+    train = {
+        text: label
+        for each in sets.values()
+        for text, label in each["train"].items()
+        if text not in held_out
+    }
+    args.to.mkdir(parents=True, exist_ok=True)
+    write_rows(args.to / "train.tsv", train)
+    merged = {text: label for each in sets.values() for text, label in each["dev"].items()}
+    write_rows(args.to / "dev.tsv", merged)
+    for name, each in sets.items():
+        for split in ("dev", "test"):
+            write_rows(args.to / f"{split}-{name}.tsv", each[split])
+
+
+if __name__ == "__main__":
+    main()
