@@ -27,12 +27,15 @@ queries (`sliced`) or as overlapping strips of keys (`banded`) where the mask le
 Everything else is computed from explicit scores, a block of queries at a time (`mechanism`).
 
 `heads` adds learned projections, `positions` encodes positions, `hard` and `entmax` are
-normalizers, `additive` computes Bahdanau's score. `projection` and `quantised` are the matrix
-products of decoding. `entries` is the catalog of mechanisms by name, and `tap` describes a call of
-`attend` to whoever watches a model.
+normalizers, `additive` computes Bahdanau's score. `copying` and `coverage` are the mechanisms of a
+summariser, whose weights outlive their step. `projection` and `quantised` are the matrix products
+of decoding. `entries` is the catalog of mechanisms by name, and `tap` describes a call of `attend`
+to whoever watches a model.
 """
 
 from regard.attention import tap as _tap  # noqa: F401  registers the tap of `attend`
+from regard.attention.copying import Copying
+from regard.attention.coverage import Coverage, coverage_loss
 from regard.attention.entries import catalog
 from regard.attention.explanation import Explanation, explain
 from regard.attention.hard import Choice, Hard, StraightThrough
@@ -68,7 +71,9 @@ __all__ = [
     "AdaptiveEntmax",
     "AdditiveScore",
     "Choice",
+    "Copying",
     "CosineScore",
+    "Coverage",
     "DotScore",
     "Entmax",
     "Explanation",
@@ -95,6 +100,7 @@ __all__ = [
     "attend",
     "catalog",
     "choose",
+    "coverage_loss",
     "explain",
     "weights",
 ]

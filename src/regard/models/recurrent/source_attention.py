@@ -177,6 +177,11 @@ def make_source_attention(
     """The attention module for catalog names, several joined by +, as in "additive + hard"."""
     entries = [catalog[name.strip()] for name in names.split("+")]
     families = [entry.family for entry in entries]
+    if "copying" in families:
+        raise InputError(
+            f"{names!r} is of a PointerGenerator, which copies and covers with any score: build "
+            "one, with coverage=True, and name attention='additive' or another score"
+        )
     if len({*families}) < len(families) or ("heads" in families and len(families) > 1):
         raise InputError(
             f"expected names of different families to join, got {names!r}, which are "
