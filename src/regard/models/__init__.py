@@ -6,6 +6,8 @@ from regard.models.generation import GeneratedSequences, GenerationSettings
 from regard.models.images import Captioner, CaptionerConfig, Recogniser, RecogniserConfig
 from regard.models.recurrent import (
     ClassifierConfig,
+    PointerGenerator,
+    PointerGeneratorConfig,
     Recurrent,
     RecurrentClassifier,
     RecurrentConfig,
@@ -21,6 +23,8 @@ __all__ = [
     "Config",
     "GeneratedSequences",
     "GenerationSettings",
+    "PointerGenerator",
+    "PointerGeneratorConfig",
     "Pretrained",
     "Recogniser",
     "RecogniserConfig",

@@ -14,6 +14,7 @@ generation, `begin` returns a `RecurrentState`, and each `step` takes one and re
     recurrence.py          GRU and LSTM layers, all steps at once or one by one
     unrolled_gradients.py  one large product for the gradient of a matrix used at every step
     classifier.py          RecurrentClassifier: the encoder with attentive pooling
+    pointer_generator.py   PointerGenerator: tokens of the source can be copied
     model.py               Recurrent, and the base class that it shares with the image captioner
 
 The parameter names (`words.table`, `reader.U`) are part of the checkpoint format and cannot change.
@@ -22,9 +23,12 @@ The parameter names (`words.table`, `reader.U`) are part of the checkpoint forma
 from regard.models.recurrent.classifier import ClassifierConfig, RecurrentClassifier
 from regard.models.recurrent.config import RecurrentConfig
 from regard.models.recurrent.model import Recurrent, RecurrentState, SampledAttention
+from regard.models.recurrent.pointer_generator import PointerGenerator, PointerGeneratorConfig
 
 __all__ = [
     "ClassifierConfig",
+    "PointerGenerator",
+    "PointerGeneratorConfig",
     "Recurrent",
     "RecurrentClassifier",
     "RecurrentConfig",
