@@ -1,6 +1,7 @@
 import pytest
 import torch
 
+import regard
 from regard.errors import InputError
 from regard.models import PointerGenerator
 
@@ -125,3 +126,23 @@ def test_a_pointer_generator_is_saved_and_loaded_whole(tmp_path):
 def test_settings_with_which_nothing_can_be_copied_are_refused(settings, message):
     with pytest.raises(InputError, match=message):
         small(**settings)
+
+
+@pytest.mark.parametrize("settings", KINDS.values(), ids=KINDS)
+def test_what_is_watched_are_the_weights_of_each_step(settings):
+    (source, target, _), model = inputs(), small(**settings)
+    with torch.no_grad(), regard.watch(model) as seen:
+        log_p = model(source[:1], target[:1])
+    (attention_map,) = seen[0].maps
+    weights = model.mixture(source[:1], target[:1]).weights
+    torch.testing.assert_close(attention_map.weights(), weights.detach())
+    torch.testing.assert_close(log_p, model(source[:1], target[:1]).detach())
+    assert not seen[0].gaps
+
+
+def test_what_is_watched_in_generation_are_the_weights_of_the_whole_target():
+    (source, _, _), model = inputs(), small()
+    with regard.watch(model) as seen:
+        ids = model.generate(source[:1], num_beams=2)
+    weights = model.mixture(source[:1], ids[0][None, :-1]).weights
+    torch.testing.assert_close(seen[0].maps[0].weights(), weights.detach(), atol=1e-5, rtol=1e-5)

@@ -20,9 +20,12 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.overrides import has_torch_function
 
+from regard.attention import Mechanism
 from regard.attention import weights as attention_weights
 from regard.attention.copying import copy_probabilities, copy_probability_of
 from regard.attention.coverage import coverage_loss, covered_keys
+from regard.attention.inputs import Inputs
+from regard.attention.terms import Terms
 from regard.errors import InputError, ShapeError
 from regard.models.checkpoints.registry import register
 from regard.models.recurrent.config import RecurrentConfig
@@ -146,7 +149,7 @@ class PointerGenerator(Recurrent):
             PointerGeneratorConfig(**settings) if config is None else config.replace(**settings)
         )
         super().__init__(config)
-        if type(self.reader) is not SourceAttention:
+        if type(self.reader) is not SourceAttention or type(self.reader.mechanism) is not Mechanism:
             raise InputError(
                 "a pointer-generator copies by the weights of one head of attention; take "
                 f"attention='additive', got {config.attention!r}"
@@ -244,6 +247,27 @@ class PointerGenerator(Recurrent):
         return max(self.config.vocab, int(source.max()) + 1)
 
 
+class _CoveredStep(Mechanism):
+    """The mechanism of one step, whose scores see the coverage of the keys.
+
+    The keys themselves stay the same for all steps, by which watching joins them to one map.
+    """
+
+    def __init__(self, own: Mechanism, coverage: Float[Tensor, "row key"], w: Tensor) -> None:
+        super().__init__(own.score, own.normalizer, mask=own.mask, bias=own.bias)
+        self.coverage, self.w = coverage, w
+
+    def scores(self, inputs: Inputs, terms: Terms, rows: range) -> Tensor:
+        """The scores of the queries `rows` (See et al. 2017, eq. 11)."""
+        key = covered_keys(inputs.key, self.coverage[:, None], self.w)
+        query = inputs.query[:, :, rows.start : rows.stop]
+        return terms.apply(self.score(query, key), terms.area(rows, key.shape[2], key.device))
+
+    def factors(self, inputs: Inputs) -> None:
+        """None, although the score may be an inner product: its keys have changed."""
+        return
+
+
 class _Reading:
     """Reads the source step by step, and keeps weights, contexts and the coverage."""
 
@@ -269,15 +293,14 @@ class _Reading:
 
     def _read(self, query: Tensor, position: int) -> Tensor:
         """The contexts of queries that see the same coverage."""
-        memory = self.memory
+        memory, mechanism = self.memory, self.attention.mechanism
         if self.w is not None:
-            memory = memory._replace(key=covered_keys(memory.key, self.coverage, self.w))
-        weights = attention_weights(
-            query, memory.key, self.attention.mechanism, memory.mask, offset=position
-        )
+            mechanism = _CoveredStep(mechanism, self.coverage, self.w)
+        weights = attention_weights(query, memory.key, mechanism, memory.mask, offset=position)
         self.coverage = self.coverage + weights.sum(dim=1)
         self.weights.append(weights)
         # While attention is watched, the context comes from the call that watching sees.
         if has_torch_function((query,)):
-            return self.attention.read(query, memory, position)
+            watched: Tensor = self.attention(query, memory, position, mechanism)
+            return watched
         return weights @ memory.value
