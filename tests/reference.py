@@ -9,7 +9,9 @@ from regard.attention import (
     AdaptiveEntmax,
     AdditiveScore,
     CoAttention,
+    Copying,
     CosineScore,
+    Coverage,
     DotScore,
     Entmax,
     GeneralScore,
@@ -122,10 +124,25 @@ def bisected(scores: Tensor, alpha: float) -> Tensor:
     return (scaled - low).clamp_min(0).pow(1 / (alpha - 1))
 
 
+def covered_scores(mechanism: Coverage, q: Tensor, keys: Tensor, covered: Tensor) -> Tensor:
+    """The scores of one query with the coverage of each key (See et al. 2017, eq. 11)."""
+    kind, scores = mechanism.score, []
+    for k, c in zip(keys, covered, strict=True):
+        inner = kind.W.double() @ q + kind.U.double() @ k + mechanism.w.double() * c
+        scores.append(float(kind.v.double() @ torch.tanh(inner)))
+    return torch.tensor(scores, dtype=torch.float64)
+
+
 def row(
-    mechanism: Mechanism, q: Tensor, keys: Tensor, seen: list[bool], added: Tensor, head: int
+    mechanism: Mechanism,
+    q: Tensor,
+    keys: Tensor,
+    seen: list[bool],
+    added: Tensor,
+    head: int,
+    covered: Tensor,
 ) -> Tensor:
-    """The weights of one query over all keys."""
+    """The weights of one query over all keys; `covered` is the sum of those before it."""
     weights = torch.zeros(len(keys), dtype=torch.float64)
     near, place = torch.tensor(seen), torch.arange(len(keys), dtype=torch.float64)
     if isinstance(mechanism, PredictiveLocal):
@@ -134,8 +151,15 @@ def row(
         near = near & ((place - centre).abs() <= mechanism.radius)
     if not near.any():
         return weights
-    scores = torch.tensor([score(mechanism.score, q, k) for k in keys], dtype=torch.float64) + added
+    if isinstance(mechanism, Coverage):
+        scores = covered_scores(mechanism, q, keys, covered)
+    else:
+        scores = torch.tensor([score(mechanism.score, q, k) for k in keys], dtype=torch.float64)
+    scores = scores + added
     weights[near] = normalize(mechanism.normalizer, scores[near], head)
+    if isinstance(mechanism, Copying):
+        gate = (weights @ keys) @ mechanism.w_h.double() + q @ mechanism.w_s.double()
+        weights /= 1 + torch.exp(gate + mechanism.b.double())
     if isinstance(mechanism, PredictiveLocal):
         weights *= torch.exp(-((place - centre) ** 2) / (2 * (mechanism.radius / 2) ** 2))
     return weights
@@ -160,9 +184,9 @@ def weights(
         for h in range(heads):
             for i in range(queries):
                 seen = [sees(mask, b, h, i, j, offset) for j in range(keys)]
-                result[b, h, i] = row(
-                    mechanism, query[b, h, i], key[b, h // groups], seen, added[b, h, i], h
-                )
+                covered = result[b, h, :i].sum(dim=0)
+                q, k = query[b, h, i], key[b, h // groups]
+                result[b, h, i] = row(mechanism, q, k, seen, added[b, h, i], h, covered)
     return result
 
 

@@ -20,7 +20,7 @@ from regard.masks import Mask, window
 BATCH, QUERIES, KEYS, DIM, KEY_DIM, VALUE_DIM, HEADS = 2, 5, 7, 11, 13, 17, 3
 HEAD_DIM, MANY = 2, 6  # of the modules with projections: grouped heads need a number with factors
 NARROW = {"local-m": window(2, 1), "sliding-window": window(2, 0)}
-WIDTHS_DIFFER = {"general", "additive", "global", "local-p", "single-head"}
+WIDTHS_DIFFER = {"general", "additive", "global", "local-p", "single-head", "copy", "coverage"}
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,8 @@ from regard.errors import InputError, UnknownNameError
 
 NAMES = """soft hard global local-m local-p additive bahdanau multiplicative luong-dot luong-general
 scaled-dot cosine multi-head grouped-query multi-query sparsemax entmax adaptive-entmax top-k
-straight-through alibi t5-bias rotary causal sliding-window general dot single-head"""
+straight-through alibi t5-bias rotary causal sliding-window general dot single-head copy
+pointer coverage"""
 
 
 def test_every_mechanism_that_people_ask_for_is_there():

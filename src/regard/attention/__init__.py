@@ -26,14 +26,17 @@ one of two ways. Softmax over inner products goes to torch's fused kernel (`fuse
 queries (`sliced`) or as overlapping strips of keys (`banded`) where the mask lets keys be skipped.
 Everything else is computed from explicit scores, a block of queries at a time (`mechanism`).
 
-`heads` adds learned projections, `coattention` a second direction, `positions` encodes positions, `hard` and `entmax` are
-normalizers, `additive` computes Bahdanau's score. `projection` and `quantised` are the matrix
-products of decoding. `entries` is the catalog of mechanisms by name, and `tap` describes a call of
-`attend` to whoever watches a model.
+`heads` adds learned projections, `coattention` a second direction, `positions` encodes positions,
+`hard` and `entmax` are normalizers, `additive` computes Bahdanau's score. `copying` and `coverage`
+are the mechanisms of a summariser, whose weights outlive their step. `projection` and `quantised`
+are the matrix products of decoding. `entries` is the catalog of mechanisms by name, and `tap`
+describes a call of `attend` to whoever watches a model.
 """
 
 from regard.attention import tap as _tap  # noqa: F401  registers the tap of `attend`
 from regard.attention.coattention import CoAttention, TrilinearScore
+from regard.attention.copying import Copying
+from regard.attention.coverage import Coverage, coverage_loss
 from regard.attention.entries import catalog
 from regard.attention.explanation import Explanation, explain
 from regard.attention.hard import Choice, Hard, StraightThrough
@@ -70,7 +73,9 @@ __all__ = [
     "AdditiveScore",
     "Choice",
     "CoAttention",
+    "Copying",
     "CosineScore",
+    "Coverage",
     "DotScore",
     "Entmax",
     "Explanation",
@@ -98,6 +103,7 @@ __all__ = [
     "attend",
     "catalog",
     "choose",
+    "coverage_loss",
     "explain",
     "weights",
 ]

@@ -9,7 +9,7 @@ from torch import nn
 
 from regard.errors import InputError, UnknownNameError
 
-Family = Literal["score", "normalizer", "reach", "position", "heads"]
+Family = Literal["score", "normalizer", "reach", "position", "heads", "copying"]
 
 
 class Text(str):

@@ -6,6 +6,8 @@ from regard.models.generation import GeneratedSequences, GenerationSettings
 from regard.models.images import Captioner, CaptionerConfig, Recogniser, RecogniserConfig
 from regard.models.recurrent import (
     ClassifierConfig,
+    PointerGenerator,
+    PointerGeneratorConfig,
     ReaderConfig,
     Recurrent,
     RecurrentClassifier,
@@ -23,6 +25,8 @@ __all__ = [
     "Config",
     "GeneratedSequences",
     "GenerationSettings",
+    "PointerGenerator",
+    "PointerGeneratorConfig",
     "Pretrained",
     "ReaderConfig",
     "Recogniser",

@@ -175,12 +175,14 @@ def _check_explainable(entry: Entry) -> None:
         return
     known = ", ".join(name for name, other in catalog.items() if _is_plain_mechanism(other))
     raise InputError(
-        f"{entry.name} projects its inputs before it compares them, so that it has more than three "
+        f"{entry.name} does more than compare, weigh and mix, so that it has more than three "
         f"steps; explain takes one of {known}"
     )
 
 
 def _is_plain_mechanism(entry: Entry) -> bool:
+    if entry.family == "copying":  # more than score, weights and context
+        return False
     return isinstance(_build_seeded(entry, DEFAULT_DIM, 0), Mechanism)
 
 

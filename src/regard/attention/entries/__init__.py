@@ -1,6 +1,6 @@
 """The catalog of mechanisms, put together from one module of entries per family."""
 
-from regard.attention.entries import heads, normalizers, positions, reach, scores
+from regard.attention.entries import copying, heads, normalizers, positions, reach, scores
 from regard.attention.entry import Catalog
 
 catalog = Catalog(
@@ -10,5 +10,6 @@ catalog = Catalog(
         *reach.ENTRIES,
         *positions.ENTRIES,
         *heads.ENTRIES,
+        *copying.ENTRIES,
     )
 )

@@ -16,6 +16,7 @@ generation, `begin` returns a `RecurrentState`, and each `step` takes one and re
     classifier.py          RecurrentClassifier: the encoder with attentive pooling
     reader.py              RecurrentReader: where in a text the answer to a question stands
     pairs.py               vectors for pairs of neighbouring tokens
+    pointer_generator.py   PointerGenerator: tokens of the source can be copied
     model.py               Recurrent, and the base class that it shares with the image captioner
 
 The parameter names (`words.table`, `reader.U`) are part of the checkpoint format and cannot change.
@@ -24,10 +25,13 @@ The parameter names (`words.table`, `reader.U`) are part of the checkpoint forma
 from regard.models.recurrent.classifier import ClassifierConfig, RecurrentClassifier
 from regard.models.recurrent.config import RecurrentConfig
 from regard.models.recurrent.model import Recurrent, RecurrentState, SampledAttention
+from regard.models.recurrent.pointer_generator import PointerGenerator, PointerGeneratorConfig
 from regard.models.recurrent.reader import ReaderConfig, RecurrentReader
 
 __all__ = [
     "ClassifierConfig",
+    "PointerGenerator",
+    "PointerGeneratorConfig",
     "ReaderConfig",
     "Recurrent",
     "RecurrentClassifier",

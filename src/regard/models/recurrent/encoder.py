@@ -9,6 +9,10 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from regard.errors import InputError, ShapeError
+from regard.models.recurrent.bidirectional_gru import (
+    run_both_directions,
+    supports_both_directions,
+)
 
 
 class TokenEmbedding(nn.Module):
@@ -75,6 +79,9 @@ class Encoder(nn.Module):
         real: Bool[Tensor, "batch key"] | None = None,
     ) -> Encoded:
         """The states of all tokens; those of padding are zeros and change no other state."""
+        if supports_both_directions(self.rnn, embedded) and _pads_right(real):
+            seen = embedded.new_ones(embedded.shape[:2], dtype=torch.bool) if real is None else real
+            return Encoded(*run_both_directions(self.rnn, embedded, seen), real)
         if real is None:
             states, last = self.rnn(embedded)
             return Encoded(states, _final_states(last), None)
@@ -115,6 +122,11 @@ class Encoder(nn.Module):
                 directions.append(states.gather(1, index.expand_as(states)) if number else states)
         forward, backward = directions
         return forward, backward
+
+
+def _pads_right(real: Bool[Tensor, "batch key"] | None) -> bool:
+    """True if no padding stands before a real token."""
+    return real is None or not bool((real[:, 1:] & ~real[:, :-1]).any())
 
 
 def _final_states(last: Tensor | tuple[Tensor, Tensor]) -> Float[Tensor, "batch key_dim"]:

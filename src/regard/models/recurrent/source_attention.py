@@ -120,10 +120,19 @@ class SourceAttention(nn.Module):
         context = self._attend(folded, memory, 0)
         return context.view(*query.shape[:2], context.shape[-1])
 
-    def forward(self, query: Queries, memory: SourceMemory, position: int = 0) -> Contexts:
-        """The context of each query over the entry of the same row."""
-        mask, mechanism = memory.mask, self.mechanism
-        return attend(query, memory.key, memory.value, mechanism, mask, offset=position)
+    def forward(
+        self,
+        query: Queries,
+        memory: SourceMemory,
+        position: int = 0,
+        mechanism: Mechanism | None = None,
+    ) -> Contexts:
+        """The context of each query over the entry of the same row, by another mechanism if given.
+
+        A PointerGenerator gives that of the step, which knows the coverage.
+        """
+        mechanism = self.mechanism if mechanism is None else mechanism
+        return attend(query, memory.key, memory.value, mechanism, memory.mask, offset=position)
 
     def _attend(self, query: Queries, memory: SourceMemory, position: int) -> Contexts:
         """The contexts by a call of the module."""
@@ -158,13 +167,19 @@ class MultiHeadSourceAttention(SourceAttention):
         cache = self.module.project(states)
         return SourceMemory(cache.key, cache.value, real)
 
-    def forward(self, query: Queries, memory: SourceMemory, position: int = 0) -> Contexts:
-        """The context of each query over the entry of the same row."""
+    def forward(
+        self,
+        query: Queries,
+        memory: SourceMemory,
+        position: int = 0,
+        mechanism: Mechanism | None = None,
+    ) -> Contexts:
+        """The context of each query over the entry of the same row; the mechanism is its own."""
         if isinstance(self.module, MultiHeadAttention):
             cache = KeyValueCache(memory.key, memory.value)
             return self.module.read(query, cache, memory.mask, offset=position)
-        query, mechanism = self.module.w_q(query), self.module.mechanism
-        return attend(query, memory.key, memory.value, mechanism, memory.mask, offset=position)
+        query, own = self.module.w_q(query), self.module.mechanism
+        return attend(query, memory.key, memory.value, own, memory.mask, offset=position)
 
     def choose(self, query: Queries, memory: SourceMemory, position: int = 0) -> Choice:
         """Raise an InputError: attention with several heads cannot be hard."""
@@ -177,6 +192,11 @@ def make_source_attention(
     """The attention module for catalog names, several joined by +, as in "additive + hard"."""
     entries = [catalog[name.strip()] for name in names.split("+")]
     families = [entry.family for entry in entries]
+    if "copying" in families:
+        raise InputError(
+            f"{names!r} is of a PointerGenerator, which copies and covers with any score: build "
+            "one, with coverage=True, and name attention='additive' or another score"
+        )
     if len({*families}) < len(families) or ("heads" in families and len(families) > 1):
         raise InputError(
             f"expected names of different families to join, got {names!r}, which are "

@@ -109,8 +109,12 @@ class TransformerConfig(Config):
         _check_positions(self)
         _check_kind(self)
         for name in (self.attention, self.cross_attention):
-            if name is not None:
-                catalog[name]  # raises an UnknownNameError if there is no such mechanism
+            # raises an UnknownNameError if there is no such mechanism
+            if name is not None and catalog[name].family == "copying":
+                raise InputError(
+                    f"{name!r} needs a decoder whose steps follow each other; a PointerGenerator "
+                    "has one, a Transformer does not"
+                )
 
     @classmethod
     def preset(cls, name: str, **settings: Any) -> "TransformerConfig":
