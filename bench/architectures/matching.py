@@ -11,7 +11,7 @@ by query and key by key.
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -42,10 +42,12 @@ class MapIndex:
 
     def __init__(self, traces: Iterable[Trace]) -> None:
         slices = defaultdict(list)
+        self._means = defaultdict(list)  # over the heads of each map
         for trace in traces:
             for attention_map in trace.maps:
                 weights = attention_map.weights().detach().float()
                 slices[tuple(weights.shape[-2:])].append(weights.flatten(0, -3))
+                self._means[tuple(weights.shape[-2:])].append(weights.flatten(0, -3).mean(0))
         self._slices = {shape: torch.cat(parts) for shape, parts in slices.items()}
         self._rows: dict[int, Tensor] | None = None
 
@@ -67,6 +69,16 @@ class MapIndex:
         if slices is None:
             return False
         return bool(((slices - part).abs().amax((1, 2)) <= TOLERANCE).any())
+
+    def has_means(self, weights: Tensor) -> bool:
+        """True if weights (example head query key) are means over heads, the same for each head."""
+        if weights.shape[1] < 2 or not bool((weights == weights[:, :1]).all()):
+            return False
+        means = self._means.get(tuple(weights.shape[-2:]), [])
+        return all(
+            any(bool(((mean - example[0]).abs() <= TOLERANCE).all()) for mean in means)
+            for example in weights.float()
+        )
 
     def has_rows(self, part: Tensor, rows: Sequence[int] | None = None) -> bool:
         """True if every row of a slice, or each of those that are named, is a row of a map."""
@@ -95,8 +107,17 @@ class MapIndex:
                 for row in slices.flatten(0, 1):
                     kept = row[row > _ZERO]
                     rows[len(kept)].append(kept)
-            self._rows = {length: torch.stack(parts) for length, parts in rows.items()}
+            self._rows = _sort_rows(rows)
         return self._rows
+
+
+def _sort_rows(rows: Mapping[int, list[Tensor]]) -> dict[int, Tensor]:
+    """Rows of each length as one tensor, sorted by their first number."""
+    stacked = {length: torch.stack(parts) for length, parts in rows.items()}
+    return {
+        length: parts[parts[:, 0].argsort()] if length else parts
+        for length, parts in stacked.items()
+    }
 
 
 def _is_row_of(index: dict[int, Tensor], row: Tensor) -> bool:
@@ -105,7 +126,15 @@ def _is_row_of(index: dict[int, Tensor], row: Tensor) -> bool:
     if not len(kept):
         return True  # a query that sees nothing
     rows = index.get(len(kept))
-    return rows is not None and bool(((rows - kept).abs().amax(1) <= TOLERANCE).any())
+    if rows is None:
+        return False
+    # rows are sorted by their first number, so that only a few need to be compared
+    near = torch.stack([kept[0] - TOLERANCE, kept[0] + TOLERANCE])
+    start, stop = torch.searchsorted(rows[:, 0].contiguous(), near).tolist()
+    candidates = rows[start : stop + 1]
+    return (
+        bool(((candidates - kept).abs().amax(1) <= TOLERANCE).any()) if len(candidates) else False
+    )
 
 
 def _read_axes(call: RecordedCall) -> Iterator[Tensor]:
@@ -152,7 +181,7 @@ def has_more_rows(call: RecordedCall, traces: Sequence[Trace]) -> bool:
     index: dict[int, list[Tensor]] = defaultdict(list)
     for row in recorded:
         index[int((row > _ZERO).sum())].append(row[row > _ZERO])
-    stacked = {length: torch.stack(parts) for length, parts in index.items()}
+    stacked = _sort_rows(index)
     shown = [row for m in maps for row in m.weights().detach().float().flatten(0, 1)]
     return all(_is_row_of(stacked, row) or _is_within_row(recorded, row) for row in shown)
 

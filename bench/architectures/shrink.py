@@ -72,6 +72,7 @@ _TINY = {
     _WIDTHS: WIDTH,
     **_IMAGES,
 }
+_SIDES = {"image_size": (32, 48)}  # of pictures that are no squares
 _TOKEN_IDS = re.compile(r".*(_token_ids?|token_index|padding_idx|_token|_id)")
 _KINDS = re.compile(
     r".*(layer_types|block_types?|layers_block_type|_pattern|_types)|no_rope_layers"
@@ -98,6 +99,7 @@ _OPEN: dict[str, Any] = {
     "token_budget": 8,
     "compress_ratio": 2,
     "layer_types": ["full_attention"] * LAYERS,
+    "default_language": "en_XX",
     "mrope_section": [HEAD // 2 - 2, 1, 1],
     "xdrope_section": [HEAD // 2 - 3, 1, 1, 1],
     "vocabulary_map": {"<image>": VOCABULARY - 1, "<|image token|>": VOCABULARY - 1},
@@ -169,6 +171,8 @@ def _set(config: PretrainedConfig, name: str, value: Any) -> None:
 
 def _shrink_value(name: str, value: Any, level: str, factor: int) -> Any:
     """The size of an attribute at a level."""
+    if level == "tiny" and name in _SIDES and isinstance(value, list | tuple):
+        return type(value)(_SIDES[name][: len(value)])
     if isinstance(value, bool) or not isinstance(value, int):
         return value
     if level == "proportional" and _matches(name, f"{_GROUPS}|{_HEADS}|{_WIDTHS}"):

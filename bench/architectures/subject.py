@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable
 from contextlib import suppress
 from inspect import signature
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -223,12 +224,19 @@ def _check_steps(generated: Trace, forward: Trace) -> list[str]:
         expected = before.get(site, [])
         if not expected:
             continue
-        if len(maps) > len(expected):
+        if len(maps) > len(expected) and not _are_rereadings(maps):
             shapes = [f"{m.shape[1]} x {m.shape[2]}" for m in maps[:5]]
             wrong.append(f"{site}: steps not stacked: {', '.join(shapes)}")
         elif (maps[0].kind == "cross") != (expected[0].kind == "cross"):
             wrong.append(f"{site}: {expected[0].kind} became {maps[0].kind}")
     return wrong
+
+
+def _are_rereadings(maps: list[AttentionMap]) -> bool:
+    """True if each step has read all tokens again, and more: where all see all, these are maps."""
+    sizes = [attention_map.shape[1:] for attention_map in maps]
+    is_growing = all(one[0] < other[0] for one, other in pairwise(sizes))
+    return is_growing and all(queries == keys for queries, keys in sizes)
 
 
 def _maps_by_site(trace: Trace) -> dict[str, list[AttentionMap]]:
@@ -278,8 +286,10 @@ def _eager_run(model_type: str, class_name: str) -> dict[str, Comparison]:
     for number, weights in enumerate(returned):
         if any(_have_same_numbers(weights, other) for other in sampled):
             continue  # over sampling points; the map is over the cells between which they lie
+        if index.has_means(weights):
+            continue
         slices = weights.float().flatten(0, 1)
-        missing = sum(not (index.has_rows(part) or index.has_corner(part)) for part in slices)
+        missing = sum(not (index.has_corner(part) or index.has_rows(part)) for part in slices)
         if missing and not comparison.gaps:
             text = f"returned weights {number}: {missing} of {len(slices)} differ"
             comparison.inexact.append(text)

@@ -19,7 +19,7 @@ from fuzz.children import Limits, Outcome, run_in_children
 
 __all__ = ["Work", "read_rows", "run_survey", "work_of_libraries", "work_of_types"]
 
-LIMITS = Limits(cpu=90, clock=240, memory=6 << 30)
+LIMITS = Limits(cpu=90, clock=600, memory=6 << 30)
 
 Key = tuple[str, str]  # model type and name of the class
 Work = dict[Key, Callable[[], dict[str, Any]]]  # what gives the row of each class

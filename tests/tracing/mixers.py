@@ -48,6 +48,15 @@ def channel_attention(q, k, v):
     return (v @ (q.mT @ k).softmax(-1)).contiguous()
 
 
+def three_factors(q, k, v):
+    return torch.einsum("bnd,bmd,bme->bne", q, k, v)
+
+
+def sparse_weights(q, k, v):
+    weights = scores(q[0], k[0]).to_sparse()
+    return torch.sparse.mm(torch.sparse.softmax(weights, 1), v[0])[None]
+
+
 def recurrence(q, k, v):
     """A state that is decayed by each token (Mamba, RWKV, RG-LRU)."""
     state, steps = torch.zeros_like(q[:, 0]), []
@@ -170,7 +179,7 @@ SUMS = (
     *(linear_attention, linear_attention_with_sums, efficient_attention, cumulative_states),
     *(cumulative_products, states_summed_elementwise, attention_free),
     *(channel_attention, retention_in_chunks),
-    *(summed_weighted_queries,),
+    *(summed_weighted_queries, three_factors),
 )
 LOOPS = (
     *(recurrence, recurrence_into_a_buffer, recurrence_of_matrices, recurrence_of_slices),
@@ -179,6 +188,7 @@ LOOPS = (
 BLOCKS = (online_softmax,)
 TRANSFORMS = (fourier,)
 NEIGHBOURS = (dynamic_convolution,)
+SPARSE = (sparse_weights,)
 NUMPY = (through_numpy, values_through_numpy)
 
 

@@ -8,6 +8,7 @@ entered again for them. Two further ways to run a function are those of a watche
 import functools
 import types
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from typing import Any, Protocol, runtime_checkable
 
 import torch
@@ -84,14 +85,18 @@ def run_multi_head(
     `mode` is what torch has called: it disables a mode inside itself, and the calls inside are to
     be seen.
     """
-    query = args[0] if args else kwargs["query"]
+    sides = [*args[:3], *(kwargs[name] for name in ("query", "key", "value")[len(args) :])]
+    query = sides[0]
     heads = args[4] if len(args) > 4 else kwargs["num_heads"]
     for watcher in watchers:
         watcher.attended.pop(watcher.tracker.sites.here, None)
         watcher.begin_multi_head(query, heads)
     try:
-        with mode:
-            context, weights = _multi_head_function()(*args, **kwargs)
+        with ExitStack() as stack:
+            for watcher in watchers:
+                stack.enter_context(watcher.tracker.tokens_first(sides))
+            with mode:
+                context, weights = _multi_head_function()(*args, **kwargs)
     finally:
         for watcher in watchers:
             watcher.end_multi_head()

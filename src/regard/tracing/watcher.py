@@ -17,7 +17,8 @@ from regard.tracing.dataflow.checkpoint_recompute import (
     is_backward,
     must_stay_beside,
 )
-from regard.tracing.dataflow.origins import ManualWeights, StreamNames, origin_of, tensors_in
+from regard.tracing.dataflow.loops import streams_of
+from regard.tracing.dataflow.origins import ManualWeights, StreamNames, tensors_in
 from regard.tracing.dataflow.rule_table import Rule, rule_of
 from regard.tracing.dataflow.tracker import OriginTracker, ValuesOnAxis
 from regard.tracing.dtensors import local_part
@@ -242,7 +243,7 @@ class Watcher(TorchFunctionMode):
             options, tapped = replace(options, beside=True), detach_call(tapped)
         site = self.sites.here
         self.attended[site] = None
-        streams = (origin_of(tapped.query).stream, origin_of(tapped.key).stream)
+        streams = streams_of(tapped.query, tapped.key)
         is_chosen = options.sites.includes(site)
         is_empty = 0 in tapped.query.shape[:2]  # no example, or no head: there is nothing to see
         if is_empty or not (is_chosen or options.editor):
@@ -250,8 +251,8 @@ class Watcher(TorchFunctionMode):
         if streams[0] != streams[1] and tapped.query.shape[2] < tapped.key.shape[2]:
             tapped, streams = self._continue_cache(site, tapped, streams)
         windows = self._windows or self.sites.windows(len(tapped.query))
-        record = self._note_padding(describe_call(site, tapped, streams, windows))
-        record = self._note_shard(record)
+        call = describe_call(site, tapped, streams, windows)
+        record = self._note_shard(self._note_padding(call))
         editor = options.editor
         changes = editor.changes(call_for_edit(record, tapped)) if editor else []
         return PlannedCall(tapped, options, is_chosen, record, changes)
@@ -312,8 +313,7 @@ class Watcher(TorchFunctionMode):
         if not manual.weights.numel():
             self.attended[self.sites.here] = None
             return
-        local = localise_weights(manual)
-        if local is None:
+        if (local := localise_weights(manual)) is None:
             self.note_unmapped(OTHER_AXIS)
             return
         record = self._note_shard(describe_manual_call(self.sites, local))

@@ -17,6 +17,7 @@ REASONS = {
     mixers.BLOCKS: "running sum",
     mixers.TRANSFORMS: "Fourier transform",
     mixers.NEIGHBOURS: "neighbours of each token",
+    mixers.SPARSE: "by sparse tensors",
     mixers.NUMPY: "leave torch for numpy",
 }
 

@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 
 from regard.tracing.dataflow import rearrangement
-from regard.tracing.dataflow.origins import origin_of
+from regard.tracing.dataflow.origins import origin_of, plain_stream
 from regard.tracing.dataflow.propagation import Args, Kwargs, elementwise
 from regard.tracing.readable import are_readable
 
@@ -137,7 +137,7 @@ class ExampleFacts:
 
     def note_merge(self, source: Any, target: Any, mask: Any) -> None:
         """Note that features of a stream are written where a mask over tokens says so."""
-        stream, examples = origin_of(source).stream, self.calls[-1].examples
+        stream, examples = plain_stream(origin_of(source).stream), self.calls[-1].examples
         if not isinstance(mask, Tensor) or mask.dtype != torch.bool or target.dim() < 3:
             return
         if mask.dim() < 2 or len(mask) != examples:
@@ -161,7 +161,11 @@ class ExampleFacts:
         if result.dim() == 2:
             call.lists.append(tuple(len(part) for part in parts))
         elif len(result) == call.examples:
-            streams = {stream for part in parts if (stream := origin_of(part).stream) is not None}
+            streams = {
+                stream
+                for part in parts
+                if (stream := plain_stream(origin_of(part).stream)) is not None
+            }
             if len(streams) > 1:
                 call.joined |= streams
 

@@ -45,6 +45,10 @@ NUMPY = (
     "its tensors leave torch for numpy, so what is computed there cannot be seen; write it with "
     "torch, or register_tap its function"
 )
+SPARSE = (
+    "it attends by sparse tensors, whose numbers cannot be followed; use dense ones with a mask, "
+    "or register_tap its function"
+)
 _FLAT = ("flat", "state", "features", "constant")  # layouts whose axis holds no tokens of one text
 
 

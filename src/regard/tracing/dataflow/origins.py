@@ -23,6 +23,7 @@ ATTRIBUTE = "_regard_origin"  # of a tensor; what reads it often writes the name
 SIBLING = " embedding "  # in the name of a stream: after the module, before one of its embeddings
 POSITIONS = " of positions"  # ends the name of a stream of embedded positions
 UNFOLDED = " unfolded"  # ends the name of a stream of places of a picture with their neighbours
+SINGLE = " of one example"  # ends the name of a stream that a loop over examples goes through
 _LEARNED = " query"  # ends the name of a stream of learned queries
 _MANY = 1 << 8  # tracked tensors, besides those alive, after which freed ones are dropped
 
@@ -272,6 +273,16 @@ def _move_side(side: StreamSide, move: AxisMove) -> StreamSide:
 def learned_stream(site: str) -> str:
     """The name of the stream that begins with queries that are parameters."""
     return site + _LEARNED
+
+
+def plain_stream(stream: str | None) -> str | None:
+    """The name of a stream, without the mark of a single example of it."""
+    return stream.replace(SINGLE, "") if stream else stream
+
+
+def is_single(stream: str | None) -> bool:
+    """True for the tokens of one example, taken out of the batch by a loop over examples."""
+    return stream is not None and SINGLE in stream
 
 
 def is_learned_stream(stream: str | None) -> bool:

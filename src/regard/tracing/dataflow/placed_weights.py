@@ -96,6 +96,17 @@ class WeightedProduct:
             for side in self.pair[:2]
         )
 
+    def is_in_blocks(self, batch: int) -> bool:
+        """True if an axis before the queries may hold blocks of tokens, and no heads.
+
+        The tokens of both sides lie on two axes then: (2, 4, 8, 32) are four blocks of 8 tokens.
+        """
+        left, right = self.pair[:2]
+        if self.weights.dim() < 4 or left.trail is None or right.trail is None:
+            return False
+        in_place = any(side.layout in ("grid", "picture") for side in (left, right))
+        return not (left.whole or right.whole) and (in_place or len(self.weights) == batch)
+
     @property
     def is_by_neighbours(self) -> bool:
         """True if weights were made by no product of queries and keys.
@@ -262,7 +273,8 @@ class RearrangedAttention:
         return self._place(met)
 
     def _place(self, met: WeightedProduct) -> bool:
-        if not met.is_to_place or is_backward() or not are_readable((met.weights,)):
+        is_to_place = met.is_to_place or met.is_in_blocks(self._sites.batch)
+        if not is_to_place or is_backward() or not are_readable((met.weights,)):
             return False
         placed, site = place_weights(met, self._sites.batch), self._sites.here
         if isinstance(placed, str):

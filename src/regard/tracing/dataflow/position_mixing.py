@@ -13,7 +13,7 @@ Where a site computes a part of its context by weights and the rest by a state, 
 chunks does, the part is no map of the whole: `dropped_sites` are left out of the trace.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from torch import Tensor
@@ -24,6 +24,7 @@ from regard.tracing.dataflow.mixing import (
     FOURIER,
     NEIGHBOURS,
     NUMPY,
+    SPARSE,
     SUMMED,
     are_neighbours,
     sums_positions,
@@ -44,6 +45,7 @@ from regard.tracing.dataflow.propagation import (
     Args,
     Kwargs,
     first_origin,
+    other,
     set_all,
 )
 from regard.tracing.dataflow.rearrangement import rearrange, stack
@@ -71,6 +73,7 @@ class PositionMixing:
             "cumulate": self._cumulate,
             "fourier": self._transform,
             "leave_torch": self._leave_torch,
+            "sparse": self._note_sparse,
         }
 
     def find_gaps(self) -> list[Gap]:
@@ -173,6 +176,18 @@ class PositionMixing:
         """Products of tokens are summed over positions: a gap."""
         if not is_backward():
             self._gaps.add(self._sites.here, reason)
+
+    def note_joint_sums(self, products: Iterable[Product]) -> None:
+        """More than two tensors are multiplied in one function: a gap if it sums over tokens."""
+        if any(sums_positions(product) for product in products):
+            self.note_summed_products()
+
+    def _note_sparse(self, name: str, args: Args, kwargs: Kwargs, result: Any) -> None:
+        """Sparse tensors: a gap if they are weights, or depend on the model's input."""
+        depends = origin_of(args[0]).stream is not None
+        if ("softmax" in name or depends) and not is_backward():
+            self._gaps.add(self._sites.here, SPARSE)
+        other(name, args, kwargs, result)
 
     def _transform(self, name: str, args: Args, kwargs: Kwargs, result: Any) -> None:
         """A Fourier transform; over tokens, a gap."""

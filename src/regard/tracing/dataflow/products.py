@@ -8,12 +8,14 @@ import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import combinations
 from typing import Any
 
 from torch import Size, Tensor
 
 from regard.tracing.dataflow.origins import (
     LOST,
+    UNKNOWN,
     ManualWeights,
     Origin,
     StreamPair,
@@ -101,6 +103,8 @@ def product_of(name: str, args: tuple[Any, ...]) -> Product | None:
         return _einsum_product(args)
     if name == "tensordot":
         return _tensordot_product(args)
+    if name == "linalg_multi_dot":
+        return _chain_product(list(tensors_in(args)))
     factors = list(tensors_in(args))[-2:]  # baddbmm and addmm have a summand before them
     if len(factors) < 2 or min(factor.dim() for factor in factors) < 1:
         return None
@@ -110,6 +114,9 @@ def product_of(name: str, args: tuple[Any, ...]) -> Product | None:
     if name == "linear":
         left, right = list(tensors_in(args))[:2]
         return _product(left, right, _linear_letters(left.dim()))
+    if name == "inner":  # sums over the last axis of both
+        own, others = "abcdefgh"[: left.dim() - 1], "pqrstuvw"[: right.dim() - 1]
+        return _product(left, right, (f"{own}Y", f"{others}Y", own + others))
     if name == "cdist":  # distances of rows to rows, on the axes of left @ right.mT
         first, second, result = _matmul_letters(left.dim(), right.dim())
         return _product(left, right, (first, second[:-2] + "ZY", result))
@@ -121,15 +128,47 @@ def _einsum_product(args: tuple[Any, ...]) -> Product | None:
     factors = list(tensors_in(args))
     if not isinstance(args[0], str):
         return None
+    counts = tuple(factor.dim() for factor in factors)
     chosen = list(range(len(factors)))
     if len(factors) > 2:
-        chosen = [n for n in chosen if origin_of(factors[n]).layout != "constant"]
-    if len(chosen) != 2:
-        return None
+        chosen = [n for n in chosen if _depends_on_input(factors[n])]
+    letters = None
+    if len(chosen) == 2:
+        letters = _einsum_letters(args[0], counts, (chosen[0], chosen[1]))
+    return None if letters is None else _product(*(factors[n] for n in chosen), letters)
+
+
+def joint_products(args: tuple[Any, ...]) -> list[Product]:
+    """The products of each two tensors, no parameters, of an einsum that multiplies more of them.
+
+    Each is read as if the others were numbers that it is multiplied with.
+    """
+    factors = list(tensors_in(args))
+    if len(factors) < 3 or not isinstance(args[0], str):
+        return []
     counts = tuple(factor.dim() for factor in factors)
-    first, second = chosen
-    letters = _einsum_letters(args[0], counts, (first, second))
-    return None if letters is None else _product(factors[first], factors[second], letters)
+    chosen = [n for n, factor in enumerate(factors) if _depends_on_input(factor)]
+    products = []
+    for first, second in combinations(chosen, 2):
+        letters = _einsum_letters(args[0], counts, (first, second))
+        if letters is not None:
+            products.append(_product(factors[first], factors[second], letters))
+    return products
+
+
+def _depends_on_input(factor: Tensor) -> bool:
+    """False for parameters, and for numbers of which nothing is known."""
+    origin = origin_of(factor)
+    return origin is not UNKNOWN and origin.layout != "constant"
+
+
+def _chain_product(factors: list[Tensor]) -> Product | None:
+    """The product of a chain of matrices, of which all but two are parameters."""
+    if any(factor.dim() != 2 for factor in factors):
+        return None
+    names = "abcdefghijklmnop"
+    inputs = ",".join(names[place : place + 2] for place in range(len(factors)))
+    return _einsum_product((f"{inputs}->a{names[len(factors)]}", *factors))
 
 
 def _tensordot_product(args: tuple[Any, ...]) -> Product | None:
@@ -261,7 +300,8 @@ def product_origin(product: Product) -> Origin:
     if left.is_parameters and not right.is_parameters:
         return linear_map_origin(right, right_factor, left_factor)
     pair = StreamPair(_score_side(product, 0), _score_side(product, 1), True)
-    if left.trail is not None or right.trail is not None:
+    in_blocks = left.layout == right.layout == "grid"
+    if left.trail is not None or right.trail is not None or in_blocks:
         pair = _trace_scores(product, pair)
     axis = pair.left.axis if left.axis else None
     return Origin(left.stream, axis, left.layout, pair)

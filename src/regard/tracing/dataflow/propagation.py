@@ -17,6 +17,7 @@ from regard.tracing.dataflow.origins import (
     LOST,
     UNKNOWN,
     Exponentials,
+    LogWeights,
     ManualWeights,
     Origin,
     PickedTokens,
@@ -29,7 +30,9 @@ from regard.tracing.dataflow.origins import (
 from regard.tracing.dataflow.rule_cache import combine_shared
 from regard.tracing.dataflow.softmax import (
     TIMES,
+    combined_origin,
     denominator_origin,
+    divided_origin,
     elementwise_origin,
     exp_origin,
     log_softmax_origin,
@@ -113,6 +116,21 @@ def _after_elementwise(origin: Origin, result: Any) -> Origin:
     return replace(origin, stage=None)
 
 
+def normalize(name: str, args: Args, kwargs: Kwargs, result: Any) -> None:
+    """Vectors divided by their norms; exponentials of scores, by their sum, are weights."""
+    source = args[0] if args else kwargs["input"]
+    origin = getattr(source, "_regard_origin", None)
+    names = ("input", "p", "dim")
+    given = {"p": 2.0, "dim": 1} | dict(zip(names, args, strict=False)) | kwargs
+    if origin is not None and isinstance(origin.stage, Exponentials) and given["p"] == 1:
+        total = SoftmaxDenominator(from_end(given["dim"], source.dim()), origin.stage)
+        divided = divided_origin(origin, total, result)
+        if divided is not None:
+            set_origin(result, divided)
+            return
+    elementwise(name, args, kwargs, result)
+
+
 def linear(name: str, args: Args, kwargs: Kwargs, result: Any) -> None:
     """A linear map of the last axis: tokens on another axis stay where they are."""
     try:
@@ -184,6 +202,14 @@ def combine(name: str, args: Args, kwargs: Kwargs, result: Any) -> None:
         set_all(result, origin)
 
 
+def bilinear(name: str, args: Args, kwargs: Kwargs, result: Any) -> None:
+    """Vectors of two tensors, each with its counterpart, multiplied through learned matrices."""
+    sides = [*tensors_in((*args, *kwargs.values()))][:2]
+    origins = [getattr(side, "_regard_origin", UNKNOWN) for side in sides]
+    if any(origin is not UNKNOWN for origin in origins):
+        set_all(result, combined_origin(*origins).after_linear(_lose_last_axis))
+
+
 def reduce(name: str, args: Args, kwargs: Kwargs, result: Any) -> None:
     """Sums, means and the like over some axes."""
     source = args[0] if args else kwargs["input"]
@@ -207,23 +233,27 @@ def reduce(name: str, args: Args, kwargs: Kwargs, result: Any) -> None:
     set_all(result, reduced)
 
 
-def compare(name: str, args: Args, kwargs: Kwargs, result: Any) -> None:
-    """A similarity or distance of vectors on one axis, each with each: as a product and a sum."""
+def compared_origin(name: str, args: Args, kwargs: Kwargs, result: Any) -> tuple[Origin, int]:
+    """Vectors compared each with each: the origin of their products, and the axis of the sum.
+
+    UNKNOWN if nothing is known of both.
+    """
     sides = [*tensors_in((*args[:2], *kwargs.values()))][:2]
     origins = [getattr(side, "_regard_origin", UNKNOWN) for side in sides]
     if len(sides) < 2 or all(origin is UNKNOWN for origin in origins):
-        return
-    dim = -1  # that of pairwise_distance
-    if name == "cosine_similarity":
-        dim = kwargs["dim"] if "dim" in kwargs else args[2] if len(args) > 2 else 1
-    axes = (from_end(dim, max(side.dim() for side in sides)),)
-    combined = elementwise_origin("mul", (sides[0], sides[1]), (origins[0], origins[1]), result)
-    removed = () if kwargs.get("keepdim") else axes
-    set_all(
-        result,
-        replace(combined, stage=None).move_axes(
-            lambda axis: None if axis in axes else axis_without(removed, axis)
-        ),
+        return UNKNOWN, -1
+    dim = kwargs.get("dim", -1)  # there is no other for pairwise_distance
+    if name == "cosine_similarity" and "dim" not in kwargs:
+        dim = args[2] if len(args) > 2 else 1
+    axis = from_end(dim, max(side.dim() for side in sides))
+    return elementwise_origin("mul", (sides[0], sides[1]), (origins[0], origins[1]), result), axis
+
+
+def without_axis(origin: Origin, axis: int, *, keepdim: bool = False) -> Origin:
+    """The origin after a sum over an axis."""
+    removed = () if keepdim else (axis,)
+    return replace(origin, stage=None).move_axes(
+        lambda other: None if other == axis else axis_without(removed, other)
     )
 
 
@@ -270,8 +300,23 @@ def exp(name: str, args: Args, kwargs: Kwargs, result: Any) -> None:
     """Exponentials of scores, or weights whose logarithms were known."""
     scores = args[0] if args else kwargs["input"]
     origin = getattr(scores, "_regard_origin", None)
-    if origin is not None:
+    if origin is None:
+        return
+    if "2" in name and isinstance(origin.stage, LogWeights):  # logarithms to another base
+        elementwise(name, args, kwargs, result)
+    else:
         set_origin(result, exp_origin(origin, scores, result))
+
+
+def power(name: str, args: Args, kwargs: Kwargs, result: Any) -> None:
+    """A number to the power of scores is an exponential of them; other powers are elementwise."""
+    base, exponent = args[:2] if len(args) > 1 else (None, None)
+    if name == "__rpow__":
+        base, exponent = exponent, base
+    if isinstance(exponent, Tensor) and isinstance(base, int | float):
+        exp("exp2", (exponent,), {}, result)
+    else:
+        elementwise(name, args, kwargs, result)
 
 
 def other(name: str, args: Args, kwargs: Kwargs, result: Any) -> None:
@@ -337,7 +382,7 @@ def pool(name: str, args: Args, kwargs: Kwargs, result: Any) -> None:
 PROPAGATION: dict[str, Callable[[str, Args, Kwargs, Any], None]] = {
     rule.__name__: rule
     for rule in (
-        *(carry, elementwise, linear, combine, reduce, compare, softmax, log_softmax, exp),
-        *(other, forget_axes, pool, pool_segments),
+        *(carry, elementwise, normalize, linear, combine, bilinear, reduce, softmax, log_softmax),
+        *(exp, power, other, forget_axes, pool, pool_segments),
     )
 }

@@ -18,6 +18,7 @@ from regard.tracing.dataflow.axis_moves import (
     split_axis,
 )
 from regard.tracing.dataflow.input_ranges import begin_range, join_inputs
+from regard.tracing.dataflow.loops import PARTS, in_batch, is_example, single_origin
 from regard.tracing.dataflow.origins import (
     CONSTANT,
     LOST,
@@ -68,6 +69,9 @@ def layout(name: str, args: Args, kwargs: Kwargs, result: Any) -> None:
         return
     one = result if isinstance(result, Tensor) else result[0]
     call = (name, args, kwargs, one)
+    if name in PARTS and is_example(source, origin, one):
+        set_all(result, single_origin(_move_origin(call, source, origin)))
+        return
     key = None
     if origin.is_shared and name in REPEATED:
         key = move_key(call, source, origin)
@@ -236,7 +240,7 @@ def join(name: str, args: Args, kwargs: Kwargs, result: Any) -> None:
     if any(has_trail(part) for part in known):
         dim: int = args[1] if len(args) > 1 else kwargs.get("dim", 0)
         origin = _join_trails(origin, parts, lambda codes: torch.cat(list(codes), dim))
-    set_origin(result, without_pick(origin))
+    set_origin(result, in_batch(without_pick(origin)))
     if origin.layout == "input":
         join_inputs(parts, result)
 
@@ -262,6 +266,7 @@ def stack(name: str, args: Args, kwargs: Kwargs, result: Any) -> None:
     origin = combine_all(origin_of(part) for part in parts if not _is_unknown(part))
     if origin is None or origin is UNKNOWN or name != "stack":
         return
+    origin = in_batch(origin)
     dim: int = args[1] if len(args) > 1 else kwargs.get("dim", 0)
     if origin.layout == "state" and origin.pair is None:
         axis = from_end(dim, result.dim())
@@ -323,7 +328,7 @@ def assign(name: str, args: Args, kwargs: Kwargs, result: Any) -> None:
     if origin is None or value is target or not isinstance(target, Tensor):
         return
     assert value is not None
-    origin = without_pick(origin)
+    origin = in_batch(without_pick(origin))
     before = origin_of(target)
     if origin.pair is not None and name == "__setitem__":
         write_by_index(target, args[1], origin)

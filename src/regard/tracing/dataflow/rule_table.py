@@ -31,11 +31,11 @@ _CARRY = """
 _ELEMENTWISE = """
     abs abs_ acos arccos asin atan batch_norm celu clamp clamp_ clamp_max clamp_max_ clamp_min
     clamp_min_ clip elu erf
-    exp2 expm1 gelu group_norm hardswish hardtanh instance_norm layer_norm leaky_relu
+    expm1 gelu group_norm hardswish hardtanh instance_norm layer_norm leaky_relu
     local_response_norm log log1p log_ logsigmoid mish nan_to_num nan_to_num_ native_layer_norm neg
-    neg_ normalize pow pow_ prelu reciprocal relu relu6 relu_ rms_norm round rsqrt selu sigmoid
+    neg_ prelu reciprocal relu relu6 relu_ rms_norm round rsqrt selu sigmoid
     sigmoid_ sign silu sin cos softplus softsign sqrt square tanh tanh_ tril tril_ triu triu_
-    masked_fill masked_fill_ __pow__ __neg__ fill_diagonal_
+    masked_fill masked_fill_ special_expit __neg__ fill_diagonal_
 """
 # two tensors combined number by number, broadcast
 _COMBINE = """
@@ -49,19 +49,25 @@ _RULES: dict[str, str] = {
     "elementwise": _ELEMENTWISE,
     "combine": _COMBINE,
     "linear": "linear",
-    "reduce": "sum mean max min amax amin logsumexp prod std var norm median nansum",
+    "reduce": """sum mean max min amax amin logsumexp special_logsumexp prod std var norm median
+        nansum""",
     "product": """matmul bmm mm mv einsum baddbmm baddbmm_ addmm addmm_ addbmm addbmm_ cdist
-        tensordot __matmul__ __rmatmul__ __imatmul__""",
-    "compare": "cosine_similarity pairwise_distance",
-    "softmax": "softmax _softmax softmin gumbel_softmax",
-    "log_softmax": "log_softmax _log_softmax",
-    "exp": "exp exp_",
+        tensordot inner linalg_matmul linalg_multi_dot __matmul__ __rmatmul__ __imatmul__""",
+    "compare": "cosine_similarity pairwise_distance linalg_vecdot",
+    "bilinear": "bilinear",
+    "softmax": "softmax _softmax softmin gumbel_softmax special_softmax",
+    "log_softmax": "log_softmax _log_softmax special_log_softmax",
+    "exp": "exp exp_ exp2 exp2_ special_exp2",
+    "power": "pow pow_ float_power __pow__ __rpow__",
+    "normalize": "normalize",
     "embed": "embedding",
     "conv": "conv1d conv2d conv3d convolution",
     "pool": """max_pool1d max_pool2d avg_pool1d avg_pool2d adaptive_avg_pool1d adaptive_avg_pool2d
         adaptive_max_pool2d adaptive_max_pool1d interpolate upsample""",
+    "scatter_weights": "scatter_add scatter_add_",
     "pool_segments": "scatter_reduce scatter_reduce_",
     "sample": "grid_sample grid_sampler grid_sampler_2d",
+    "iterate": "__iter__",
     "recur": "gru lstm rnn_tanh rnn_relu gru_cell lstm_cell rnn_tanh_cell rnn_relu_cell",
     "pad": "pad",
     "join": "cat concat concatenate",
@@ -72,6 +78,7 @@ _RULES: dict[str, str] = {
     "rearrange": """gather roll flip sort take_along_dim as_strided unfold topk scatter scatter_
         masked_select""",
     "cumulate": "cumsum cumsum_ logcumsumexp",
+    "sparse": "_sparse_softmax _sparse_log_softmax _sparse_mm smm hspmm sparse_sampled_addmm",
     "fourier": "fft_fft fft_fft2 fft_fftn fft_rfft fft_rfft2 fft_rfftn",
     "leave_torch": "numpy __array__",
     "pad_packed": "_pad_packed_sequence",
@@ -120,7 +127,9 @@ def _find_rule(function: Any) -> Rule:
     if namespace(function) not in (None, "aten", "prims", "prim"):
         return "opaque", f"{namespace(function)}::{name}"
     name = name.partition(".")[0]
-    return BY_NAME.get(name, "other"), name
+    # fused functions that attend are taps, or nothing can be seen of what they do
+    fused = "attention" in name or name == "_transformer_encoder_layer_fwd"
+    return BY_NAME.get(name, "opaque" if fused else "other"), name
 
 
 def namespace(function: Any) -> str | None:

@@ -13,6 +13,7 @@ from regard.tracing.dataflow.mixing import multiply_tokens
 from regard.tracing.dataflow.origins import (
     POSITIONS,
     SIBLING,
+    SINGLE,
     Exponentials,
     LogWeights,
     ManualWeights,
@@ -24,12 +25,15 @@ from regard.tracing.dataflow.origins import (
     WeightedByExponentials,
     WeightedValues,
     changed_weights,
+    is_single,
+    plain_stream,
     stream_origin,
 )
 from regard.tracing.dataflow.recurrence import join_picked, without_pick
 from regard.tracing.readable import detach_untraced
 
 TIMES = {"mul", "mul_", "multiply", "__mul__", "__rmul__", "__imul__"}
+PLUS = {"add", "add_", "__add__", "__radd__", "__iadd__"}
 MINUS = {"sub", "sub_", "subtract", "__sub__", "__isub__"}
 
 
@@ -103,6 +107,11 @@ def combined_origin(first: Origin, second: Origin) -> Origin:
         return first
     if first.stream is None:
         return second
+    return _combine_singles(first, second) or _combine_streams(first, second)
+
+
+def _combine_streams(first: Origin, second: Origin) -> Origin:
+    """The origin of two tensors of streams that have not met others."""
     if first.stream == second.stream and (first.axis == second.axis or not second.side.axis):
         return first
     if first.stream != second.stream and _are_siblings(first, second):
@@ -114,6 +123,20 @@ def combined_origin(first: Origin, second: Origin) -> Origin:
         return second
     pair = StreamPair(first.side, second.side)
     return Origin(owner.stream, owner.axis, owner.layout, pair)
+
+
+def _combine_singles(first: Origin, second: Origin) -> Origin | None:
+    """The origin of two tensors of one example, or of one and what is the same for all examples.
+
+    As where positions are added to the tokens of one example. None for tensors of other kinds.
+    """
+    if not (is_single(first.stream) or is_single(second.stream)):
+        return None
+    plain = [replace(origin, stream=plain_stream(origin.stream)) for origin in (first, second)]
+    if len({origin.stream.partition(SIBLING)[0] for origin in plain if origin.stream}) > 1:
+        return None
+    combined = _combine_streams(*plain)
+    return replace(combined, stream=f"{combined.stream}{SINGLE}")
 
 
 def _are_siblings(first: Origin, second: Origin) -> bool:
@@ -179,8 +202,10 @@ def elementwise_origin(
                 return Origin(own.stream, own.axis, own.layout, own.pair, weighted)
             if own.stage is not None:
                 return changed_weights(own, result)
+        if isinstance(other.stage, SoftmaxDenominator) and name in PLUS:
+            return _added_to_sum(other, own)
         if isinstance(other.stage, SoftmaxDenominator):
-            divided = _divided_origin(own, other.stage, result)
+            divided = divided_origin(own, other.stage, result)
             if divided is not None:
                 return divided
     stage = second.stage
@@ -226,7 +251,18 @@ def _rotated_origin(
     return None
 
 
-def _divided_origin(
+def _added_to_sum(origin: Origin, other: Origin) -> Origin:
+    """The origin of a sum of exponentials and another number, as of a sink without a value.
+
+    The sum of two such sums normalises neither of them.
+    """
+    stage = other.stage
+    if isinstance(stage, SoftmaxDenominator) and stage is not origin.stage:
+        return replace(origin, stage=None)
+    return origin
+
+
+def divided_origin(
     origin: Origin, denominator: SoftmaxDenominator, result: Tensor
 ) -> Origin | None:
     """Exponentials over their own sum are weights; over another sum they stay what they are.

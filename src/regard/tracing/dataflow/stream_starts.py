@@ -22,6 +22,7 @@ from regard.tracing.dataflow.input_ranges import note_input
 from regard.tracing.dataflow.origins import (
     POSITIONS,
     SIBLING,
+    SINGLE,
     UNKNOWN,
     Origin,
     origin_of,
@@ -52,6 +53,7 @@ class StreamStarts:
         self.grids: dict[str, tuple[int, int]] = {}
         self._first_embeddings = dict[str, str]()  # by the module that embeds
         self._first_inputs = dict[str, str]()  # the input that an embedding embedded first
+        self._batches = set[int]()  # inputs with a row of ids for each of several examples
         self._input_names = dict[int, str]()  # of the ids that the model was called with
         self.rules: dict[str, Rule] = {"embed": self._embed, "conv": self._conv, "pool": self._pool}
 
@@ -61,6 +63,11 @@ class StreamStarts:
             _storage(tensor): name
             for name, tensor in inputs.items()
             if not tensor.dtype.is_floating_point and type(tensor) is Tensor
+        }
+        self._batches = {
+            _storage(tensor)
+            for tensor in inputs.values()
+            if tensor.dim() == 2 and len(tensor) == self._sites.batch > 1
         }
         nodes = find_nodes(inputs)
         if nodes is not None and origin_of(inputs[nodes]) is UNKNOWN:
@@ -78,6 +85,8 @@ class StreamStarts:
         ids = args[0] if args else kwargs["input"]
         single = ids.dim() == 0 or (ids.dim() == 1 and len(ids) == self._sites.batch)
         stream = self._name_embedded(ids)
+        if ids.dim() == 1 and not single and _storage(ids) in self._batches:
+            stream += SINGLE  # the ids of one example, out of those that the model was called with
         set_origin(
             result, stream_origin(stream, None, "state") if single else stream_origin(stream, -2)
         )

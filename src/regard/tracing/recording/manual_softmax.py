@@ -5,7 +5,12 @@ from dataclasses import replace
 from torch import Tensor
 
 from regard.masks import Mask
-from regard.tracing.dataflow.origins import ManualWeights, StreamPair
+from regard.tracing.dataflow.origins import (
+    ManualWeights,
+    StreamPair,
+    is_single,
+    plain_stream,
+)
 from regard.tracing.mask_reading.dense import HIDDEN_BELOW, describe_dense_mask
 from regard.tracing.recording.record import CallRecord
 from regard.tracing.sites import Sites
@@ -18,11 +23,13 @@ def describe_manual_call(sites: Sites, manual: ManualWeights) -> CallRecord:
     the sums of the rows.
     """
     weights = manual.weights.clone() if manual.is_buffer else manual.weights
-    weights = to_four_axes(weights, manual.pair, sites.batch, sites.heads)
+    batch = _count_examples(manual, sites)
+    weights = to_four_axes(weights, manual.pair, batch, sites.heads)
     empty = weights.new_empty(*weights.shape[:2], 0, 0)
     return CallRecord(
         manual.site or sites.here,
-        *manual.streams,
+        plain_stream(manual.streams[0]),
+        plain_stream(manual.streams[1]),
         empty,
         empty,
         weights=weights,
@@ -30,6 +37,11 @@ def describe_manual_call(sites: Sites, manual: ManualWeights) -> CallRecord:
         key_count=weights.shape[3],
         windows=sites.windows(len(weights)),
     )
+
+
+def _count_examples(manual: ManualWeights, sites: Sites) -> int:
+    """How many examples a call may have: one in a loop over examples, else those of the model."""
+    return 1 if any(map(is_single, manual.streams)) else sites.batch
 
 
 def _read_mask(manual: ManualWeights, sites: Sites) -> Mask | None:
@@ -43,7 +55,8 @@ def _read_mask(manual: ManualWeights, sites: Sites) -> Mask | None:
         visible = by_scores if visible is None else visible & by_scores
     if visible is None or bool(visible.all()):
         return None
-    return describe_dense_mask(to_four_axes(visible, manual.pair, sites.batch, sites.heads))
+    batch = _count_examples(manual, sites)
+    return describe_dense_mask(to_four_axes(visible, manual.pair, batch, sites.heads))
 
 
 def to_four_axes(rows: Tensor, pair: StreamPair, batch: int, heads: int = 0) -> Tensor:

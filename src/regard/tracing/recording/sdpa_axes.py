@@ -16,7 +16,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from regard.tracing.dataflow.origins import origin_of, set_origin
+from regard.tracing.dataflow.origins import is_single, origin_of, set_origin, stream_origin
 from regard.tracing.sites import examples_of_running_model
 
 
@@ -35,10 +35,21 @@ class FourAxes(NamedTuple):
         return context if context.shape == shape else context.reshape(shape)
 
 
+class BlockAxes(FourAxes):
+    """The same for blocks of tokens, which lie in front of the tokens in the result."""
+
+    def finish(self, context: Tensor) -> Tensor:
+        """A context with four axes, with its blocks where they were."""
+        context = context.unflatten(0, (self.lead[0], -1))
+        return context.movedim(1, -3) if len(self.lead) == 3 else context.squeeze(2)
+
+
 def to_four_axes(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, repeats_heads: bool
 ) -> FourAxes:
     """The sides of a call of scaled_dot_product_attention, broadcast to four axes each."""
+    if (blocks := _split_blocks(query, key, value, mask)) is not None:
+        return blocks
     sizes, keys, values = query.shape, key.shape, value.shape
     if (
         len(sizes) == len(keys) == len(values) == 4
@@ -54,9 +65,31 @@ def to_four_axes(
         sides = (query, _repeat_heads(key, heads), _repeat_heads(value, heads))
         repeats_heads = False
     lead = _broadcast_leads(*sides, repeats_heads)
-    holds_heads = _holds_heads(lead)
+    holds_heads = _holds_heads(lead, query)
     query, key, value = (_shape_side(side, lead, holds_heads, repeats_heads) for side in sides)
     return FourAxes(query, key, value, _shape_mask(mask, lead, holds_heads), lead)
+
+
+def _split_blocks(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None
+) -> FourAxes | None:
+    """The sides of attention within blocks of tokens, each block a row of the batch.
+
+    Blocks lie beside the tokens, (2, 4, 8, 32) or with heads before them (2, 3, 4, 8, 32). None
+    for other calls, and for those with a mask.
+    """
+    origin, sides = origin_of(query), (query, key, value)
+    if origin.layout != "grid" or origin.axis != -2 or query.dim() not in (4, 5):
+        return None
+    if mask is not None or len({side.shape[:-2] for side in sides}) > 1:
+        return None
+    heads = query.dim() == 5
+    moved = [side.movedim(-3, 1) if heads else side.unsqueeze(2) for side in sides]
+    lead = query.shape[:-2]
+    shaped = [side.flatten(0, 1) for side in moved]
+    for side, tensor in zip(shaped, sides, strict=True):
+        set_origin(side, stream_origin(origin_of(tensor).stream, -2))
+    return BlockAxes(*shaped, None, lead)
 
 
 def _repeat_heads(side: Tensor, heads: int) -> Tensor:
@@ -75,14 +108,16 @@ def _broadcast_leads(query: Tensor, key: Tensor, value: Tensor, repeats_heads: b
     return torch.Size((*batch, query.shape[-3]))
 
 
-def _holds_heads(lead: torch.Size) -> bool:
+def _holds_heads(lead: torch.Size, query: Tensor) -> bool:
     """True if a single leading axis holds the heads of one example.
 
     A loop over examples calls the function so; the batch of the model tells it from an axis of
     examples without heads.
     """
     examples = examples_of_running_model()
-    return len(lead) == 1 and examples > 0 and lead[0] % examples > 0
+    if len(lead) != 1 or not examples:
+        return False
+    return lead[0] % examples > 0 or is_single(origin_of(query).stream)
 
 
 def _shape_side(side: Tensor, lead: torch.Size, holds_heads: bool, repeats_heads: bool) -> Tensor:
