@@ -14,7 +14,7 @@ from bench.architectures.shrink import LEVELS, repair, shrink, walk_configs
 
 __all__ = ["Built", "NotBuiltError", "build"]
 
-_LARGEST = 120e6  # parameters
+_LARGEST = 200e6  # parameters
 _REPAIRS = 3  # changes of a config, or of inputs, after errors that name what is wrong
 
 

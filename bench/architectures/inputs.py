@@ -265,6 +265,13 @@ def _sounds(facts: Facts, generator: torch.Generator) -> Iterator[tuple[str, Ten
     yield "audio_codes", torch.randint(0, 10, (BATCH, 4, LENGTH), generator=generator)
 
 
+def _count_patches(facts: Facts) -> int:
+    """How many tokens a picture, or the frames of a film, become."""
+    side = facts.size("image_size", default=32) // facts.size("patch_size", default=8)
+    frames = facts.size("num_frames", default=1) // facts.size("tubelet_size", default=1)
+    return side**2 * max(1, frames)
+
+
 def _fill_required(
     inputs: Inputs, needed: set[str], facts: Facts, generator: torch.Generator
 ) -> Inputs:
@@ -295,6 +302,7 @@ def _fill_required(
         "past_time_features": torch.zeros(BATCH, length, 0),
         "past_observed_mask": torch.ones(BATCH, length),
         "task_inputs": token_ids(facts, (BATCH, facts.size("task_seq_len", default=8)), generator),
+        "bool_masked_pos": torch.arange(_count_patches(facts)).expand(BATCH, -1) % 2 == 0,
         "freq": torch.zeros(BATCH, 1, dtype=torch.long),
         "past_values_padding": torch.zeros(BATCH, length, dtype=torch.long),
         "prompt_pixel_values": inputs.get("pixel_values"),

@@ -259,6 +259,8 @@ def _settle_layers(config: PretrainedConfig) -> None:
             kinds = [*kinds[:-1], "full_attention"]  # else no layer attends
             _set(config, "layer_types", kinds)
         _set(config, "num_hidden_layers", len(kinds))
+    if "attn_layer_period" in sizes:
+        _set(config, "num_hidden_layers", 2 * LAYERS)  # two layers that share their attention
     if {"expand", "num_heads", "head_dim", "hidden_size"} <= sizes.keys():
         _set(config, "head_dim", sizes["expand"] * sizes["hidden_size"] // sizes["num_heads"])
     if {"mamba_d_ssm", "mamba_n_heads", "mamba_d_head"} <= sizes.keys():

@@ -30,7 +30,7 @@ def errors(tmp_path_factory):
     ]
     try:
         for process in processes:
-            process.wait(timeout=180)
+            process.wait(timeout=600)  # a busy machine takes its time
     finally:
         for process in processes:
             process.kill()

@@ -132,10 +132,11 @@ def _einsum_product(args: tuple[Any, ...]) -> Product | None:
     chosen = list(range(len(factors)))
     if len(factors) > 2:
         chosen = [n for n in chosen if _depends_on_input(factors[n])]
-    letters = None
-    if len(chosen) == 2:
-        letters = _einsum_letters(args[0], counts, (chosen[0], chosen[1]))
-    return None if letters is None else _product(*(factors[n] for n in chosen), letters)
+    if len(chosen) != 2:
+        return None
+    first, second = chosen
+    letters = _einsum_letters(args[0], counts, (first, second))
+    return None if letters is None else _product(factors[first], factors[second], letters)
 
 
 def joint_products(args: tuple[Any, ...]) -> list[Product]:

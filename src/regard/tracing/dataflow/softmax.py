@@ -112,6 +112,8 @@ def combined_origin(first: Origin, second: Origin) -> Origin:
 
 def _combine_streams(first: Origin, second: Origin) -> Origin:
     """The origin of two tensors of streams that have not met others."""
+    assert first.stream is not None
+    assert second.stream is not None
     if first.stream == second.stream and (first.axis == second.axis or not second.side.axis):
         return first
     if first.stream != second.stream and _are_siblings(first, second):

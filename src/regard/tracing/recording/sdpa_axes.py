@@ -89,7 +89,7 @@ def _split_blocks(
     shaped = [side.flatten(0, 1) for side in moved]
     for side, tensor in zip(shaped, sides, strict=True):
         set_origin(side, stream_origin(origin_of(tensor).stream, -2))
-    return BlockAxes(*shaped, None, lead)
+    return BlockAxes(shaped[0], shaped[1], shaped[2], None, lead)
 
 
 def _repeat_heads(side: Tensor, heads: int) -> Tensor:
