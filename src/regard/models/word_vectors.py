@@ -10,7 +10,7 @@ import torch
 
 from regard.errors import FileError, InputError, NotFiniteError
 
-__all__ = ["WordVectors", "random_word_vectors", "read_word_vectors"]
+__all__ = ["WordVectors", "random_word_vectors", "read_known_vectors", "read_word_vectors"]
 
 WordVectors = dict[str, list[float]]
 
@@ -52,6 +52,15 @@ def read_word_vectors(path: Path, words: Collection[str]) -> WordVectors:
     are kept, so that files of many gigabytes can be used. If a word has two lines, the first
     counts.
     """
+    vectors = read_known_vectors(path, words)
+    missing = ", ".join(repr(word) for word in dict.fromkeys(words) if word not in vectors)
+    if missing:
+        raise InputError(f"{path} has no vector for {missing}; leave out such words or add a line")
+    return vectors
+
+
+def read_known_vectors(path: Path, words: Collection[str]) -> WordVectors:
+    """The vectors of those of the words that the file has, read as `read_word_vectors` does."""
     wanted, vectors = set(words), WordVectors()
     try:
         file = path.open("rb")
@@ -62,9 +71,8 @@ def read_word_vectors(path: Path, words: Collection[str]) -> WordVectors:
             if line.word in wanted and line.word not in vectors:
                 vectors[line.word] = _to_floats(line)
             if len(vectors) == len(wanted):
-                return vectors
-    missing = ", ".join(repr(word) for word in dict.fromkeys(words) if word not in vectors)
-    raise InputError(f"{path} has no vector for {missing}; leave out such words or add a line")
+                break
+    return vectors
 
 
 def _read_lines(file: BinaryIO, path: Path) -> Iterator[_Line]:

@@ -73,8 +73,9 @@ def _resolve_files(section: dict[str, Any], folder: Path) -> dict[str, Any]:
     resolved = dict(section)
     if isinstance(resolved.get("train"), list):
         resolved["train"] = [_resolve_file(name, folder) for name in resolved["train"]]
-    if resolved.get("dev"):
-        resolved["dev"] = _resolve_file(resolved["dev"], folder)
+    for name in ("dev", "vectors"):
+        if resolved.get(name):
+            resolved[name] = _resolve_file(resolved[name], folder)
     return resolved
 
 

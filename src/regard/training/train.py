@@ -20,6 +20,8 @@ from regard.models.checkpoints.locations import checkpoint_folder
 from regard.models.generation import GenerationSettings
 from regard.models.recurrent import (
     ClassifierConfig,
+    PointerGenerator,
+    PointerGeneratorConfig,
     Recurrent,
     RecurrentClassifier,
     RecurrentConfig,
@@ -32,16 +34,19 @@ from regard.training.loop import Loop
 from regard.training.recipe import Recipe
 from regard.training.recipe_file import load_recipe
 from regard.training.tasks import TASKS
+from regard.training.word_embeddings import begin_with_vectors
 
 _MODEL_CLASSES: dict[str, tuple[Any, Any]] = {
     "transformer": (Transformer, TransformerConfig),
     "recurrent": (Recurrent, RecurrentConfig),
     "recurrent-classifier": (RecurrentClassifier, ClassifierConfig),
+    "pointer-generator": (PointerGenerator, PointerGeneratorConfig),
 }
 # The classes of models that can be trained on a task; all others read a source and write.
 _TASK_CLASSES = {
     "classification": ("transformer", "recurrent-classifier"),
     "answering": ("transformer",),
+    "summarisation": ("pointer-generator",),
 }
 
 
@@ -106,8 +111,13 @@ def build_model(recipe: Recipe, tokenizer: Tokenizer) -> Any:
             f"({first_line(error)}); choose smaller sizes"
         ) from error
     _check_hard(model, recipe.plan.hard)
+    if recipe.vocabulary.vectors:
+        begin_with_vectors(model, tokenizer, Path(recipe.vocabulary.vectors))
     model.tokenizer = tokenizer
     model.generation = _generation_settings(tokenizer.target, recipe.data.longest)
+    if kind == "pointer-generator" and tokenizer.unk_token_id is not None:
+        # a word that the model does not know it copies, or writes another
+        model.generation = model.generation.replace(suppress_tokens=(tokenizer.unk_token_id,))
     return model
 
 
