@@ -42,7 +42,7 @@ _KIND_TASKS = {"encoder-decoder": "translates", "decoder": "continues", "vision"
 _HEAD_TASKS = {"classes": "classifies", "spans": "answers"}
 _CLASS_TASKS = {
     "Recurrent": "translates", "RecurrentClassifier": "classifies", "Captioner": "sees",
-    "Recogniser": "sees",
+    "Recogniser": "sees", "PointerGenerator": "translates",
 }  # fmt: skip
 
 

@@ -11,17 +11,20 @@ from regard.loading import LoadedModel, load
 __all__ = ["DEFAULT_MODELS", "AnyModel", "task_model"]
 
 AnyModel = str | Path | LoadedModel
-Task = Literal["classify", "answer", "translate"]
+Task = Literal["classify", "answer", "translate", "summarise"]
 
 # The shipped model of each task that has one. This is the only place that names them: the functions
 # and the commands ask `task_model`.
-DEFAULT_MODELS: Mapping[Task, str] = MappingProxyType({"translate": "en-zh-transformer"})
+DEFAULT_MODELS: Mapping[Task, str] = MappingProxyType(
+    {"translate": "en-zh-transformer", "summarise": "summaries-en"}
+)
 
 # What a model has to be able to do, as a sentence says it, and the class of transformers that can.
 _NEEDS: Mapping[Task, tuple[str, str]] = {
     "classify": ("gives texts no classes", "ForSequenceClassification"),
     "answer": ("finds no answers in texts", "ForQuestionAnswering"),
     "translate": ("is no translator that regard's own classes load", "Marian"),
+    "summarise": ("writes no text about another one", "BART, T5, Pegasus or PointerGenerator"),
 }
 
 
@@ -52,6 +55,7 @@ def _check_task(task: Task, loaded: LoadedModel) -> None:
         "classify": loaded.classifies and bool(loaded.labels),
         "answer": loaded.answers,
         "translate": loaded.translates and loaded.native,
+        "summarise": loaded.translates,
     }[task]
     # a model that labels each token has classes too, but none for the text
     labels_tokens = type(loaded.model).__name__.endswith("ForTokenClassification")
