@@ -98,7 +98,7 @@ def _summarise_in_batches(
         batch = texts[start : start + _BATCH]
         filled = [text for text in batch if text.strip()]
         if options.model is None:
-            check_english(filled, loaded.name)
+            check_english(filled)
         results = iter(summarise(filled, loaded, trace=trace, **settings))
         progress.clear()
         for text in batch:

@@ -12,7 +12,7 @@ from regard.errors import InputError
 from regard.loading import LoadedModel
 from regard.models.generation import generate
 from regard.tasks.evidence import summary_evidence
-from regard.tasks.models import AnyModel, task_model
+from regard.tasks.models import DEFAULT_MODELS, AnyModel, task_model
 from regard.tasks.windows import WindowSplitter, check_text
 from regard.tracing import capture
 from regard.types import Candidate, Evidence, InputWindow, TaskResult, Trace
@@ -77,7 +77,7 @@ def summarise(
     for one in texts:
         check_text(one, "a text")
     if model is None:
-        check_english(texts, loaded.name)
+        check_english(texts)
     splitter = WindowSplitter(loaded)
     windows = [(index, cut) for index, one in enumerate(texts) for cut in splitter.split(one)]
     parts: list[_Part] = []
@@ -213,13 +213,13 @@ def join_summaries(parts: Sequence[str]) -> str:
     return joined + "".join(parts[-1:])
 
 
-def check_english(texts: Sequence[str], name: str) -> None:
-    """Refuse texts in another script than English has; `name` is the model that reads English."""
+def check_english(texts: Sequence[str]) -> None:
+    """Refuse texts in another script than English has, which the default model cannot read."""
     for text in texts:
         letters = [character for character in text if character.isalpha()]
         latin = sum(character < "ɐ" for character in letters)  # the end of Latin Extended-B
         if letters and latin < _LEAST_LATIN * len(letters):
             raise InputError(
-                f"{name} reads English only, and most letters of {text[:40]!r} are of another "
+                f"{DEFAULT_MODELS['summarise']} reads English only, and most letters of {text[:40]!r} are of another "
                 "script; name a model of its language with model="
             )
