@@ -25,8 +25,8 @@ class RougeScores(NamedTuple):
 def rouge_scores(outputs: Sequence[str], references: Sequence[str]) -> list[RougeScores]:
     """The scores of each summary against its reference.
 
-    Words are runs of letters a-z and digits in lower case, without stemming, as rouge-score splits
-    them; a Chinese character is a word.
+    Words are runs of letters a-z and digits in lower case, and their stems are compared, as
+    rouge-score does with use_stemmer=True; a Chinese character is a word.
     """
     try:
         from rouge_score.rouge_scorer import RougeScorer
@@ -40,7 +40,7 @@ def rouge_scores(outputs: Sequence[str], references: Sequence[str]) -> list[Roug
             f"{len(references)}"
         )
     names = list(RougeScores._fields)
-    scorer: Any = RougeScorer(names, use_stemmer=False, tokenizer=_Words())
+    scorer: Any = RougeScorer(names, use_stemmer=True, tokenizer=_Words())
     scored = (scorer.score(r, o) for o, r in zip(outputs, references, strict=True))
     return [RougeScores(*(100 * scores[name].fmeasure for name in names)) for scores in scored]
 
@@ -56,7 +56,7 @@ class _Words:
     def __init__(self) -> None:
         from rouge_score.tokenizers import DefaultTokenizer
 
-        self._default: Any = DefaultTokenizer(use_stemmer=False)
+        self._default: Any = DefaultTokenizer(use_stemmer=True)
 
     def tokenize(self, text: str) -> list[str]:
         """The words of a text in their order."""
