@@ -74,6 +74,7 @@ EXCLUDED: dict[str, str] = {
     "regard.tasks.answering.answer": _LOADS,
     "regard.tasks.classification.classify": _LOADS,
     "regard.tasks.models.task_model": _LOADS,
+    "regard.tasks.summarisation.summarise": _LOADS,
     "regard.tasks.translation.translate": _LOADS,
     "regard.training.checkpoints.remove_old_checkpoints": "removes folders, and reads none",
     "regard.training.checkpoints.restore_optimizer_state": _INNER,

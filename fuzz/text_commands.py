@@ -262,6 +262,7 @@ COMMAND_DOORS: dict[str, Door] = {
     "mechanisms": _mechanisms,
     "classify": _run_task("classify", "classification"),
     "answer": _run_task("answer", "answering", "--context", "a b"),
+    "summarise": _run_task("summarise", "summarisation"),
     "translate": _write("translate"),
     "generate": _write("generate"),
     "train": _train,

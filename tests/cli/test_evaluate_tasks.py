@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from regard.models import Tokenizer, Transformer
+from regard.models import PointerGenerator, Tokenizer, Transformer
 
 LABELS = ("bad", "good")
 TEXT = "Ada wrote the first program."
@@ -62,6 +62,23 @@ def test_a_reader_has_exact_match_f1_and_its_worst_answers(run, reader, question
     assert 0 <= record["exact"] <= record["f1"] <= 100
     assert all(row["expected"] == ["Ada"] for row in record["worst"])
     assert "exact match: " in run("evaluate", reader, questions).stdout
+
+
+def test_a_summariser_has_rouge_and_its_worst_summaries(run, tmp_path):
+    tokenizer = Tokenizer.train([TEXT], "word", 20, lower=True)
+    model = PointerGenerator(vocab=len(tokenizer), d_embed=6, hidden=8).eval()
+    model.tokenizer = tokenizer
+    start, end = tokenizer.bos_token_id, (tokenizer.eos_token_id,)
+    model.generation = model.generation.replace(
+        decoder_start_token_id=start, eos_token_id=end, max_new_tokens=3
+    )
+    model.save_pretrained(tmp_path / "model")
+    data = tmp_path / "dev.jsonl"
+    data.write_text(json.dumps({"text": TEXT, "summary": "A first program"}))
+    record = json.loads(run("evaluate", str(tmp_path / "model"), str(data), "--json").stdout)
+    assert record["texts"] == 1
+    assert 0 <= record["rouge2"] <= record["rougeL"] <= record["rouge1"] <= 100
+    assert record["worst"][0]["expected"] == "A first program"
 
 
 def test_an_unknown_label_and_an_option_of_translators_are_refused(run, classifier, tmp_path):

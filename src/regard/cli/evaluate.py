@@ -26,7 +26,8 @@ Examples:
   regard evaluate ./en-zh test.tsv --gold alignments.tsv --peaks peaks.tsv --json
   regard evaluate ./en-zh zhen.src-tgt --gold zhen.gold --one-based --reverse
   regard evaluate ./sentiment reviews.tsv.gz
-  regard evaluate ./minilm-squad dev.jsonl --json"""
+  regard evaluate ./minilm-squad dev.jsonl --json
+  regard evaluate summaries-en abstracts.jsonl.gz --beam 4"""
 _BLEU_TOKENIZERS = ("zh", "13a", "char", "ja-mecab", "none")
 _NAMES = {"bleu": "BLEU", "chrf": "chrF", "signature": "sacrebleu"}  # the same in every language
 _FORMATS = {
@@ -105,7 +106,8 @@ def evaluate(**arguments: Any) -> None:
     file, and the metrics are loss and perplexity. For a classifier, DATA has texts and labels
     (.tsv, or .jsonl with text and label): accuracy, macro F1 and the confusion matrix. For a model
     that answers questions it is .jsonl with question, context and answers: exact match and F1,
-    counted as SQuAD does, or CMRC 2018 for Chinese, and the worst answers. Files may be gzipped.
+    counted as SQuAD does, or CMRC 2018 for Chinese, and the worst answers. For a model that writes,
+    .jsonl with text and summary gives ROUGE and the worst summaries. Files may be gzipped.
 
     A file of alignments has on each line the words of both sides and the links i-j (sure) or ipj
     (possible), separated by tabs; or the links alone, one line for each line of DATA. The model is
@@ -144,6 +146,9 @@ def _evaluate(options: EvaluateOptions) -> None:
     if loaded.answers or (loaded.classifies and not loaded.sees):
         _evaluate_task(loaded, options)
         return
+    if loaded.translates and not loaded.sees and _has_summaries(options.data):
+        _evaluate_summaries(loaded, options)
+        return
     check_native_writer(
         loaded, "evaluate", f"{options.model} writes no texts, so that there is nothing to score"
     )
@@ -164,6 +169,24 @@ def _evaluate_task(loaded: "LoadedModel", options: EvaluateOptions) -> None:
     loaded.tokenizer  # noqa: B018  refuses a model without one
     evaluate_model = evaluate_reader if loaded.answers else evaluate_classifier
     record = evaluate_model(loaded, options.data, options.limit, quiet=options.quiet)
+    text = to_json_text(record) if options.as_json else format_task_metrics(record, options.lang)
+    write_lines([text], options.out)
+
+
+def _has_summaries(data: Path) -> bool:
+    from regard.training.summaries import has_summaries
+
+    return has_summaries(data)
+
+
+def _evaluate_summaries(loaded: "LoadedModel", options: EvaluateOptions) -> None:
+    """Print ROUGE and the worst summaries of a model, or write them to --out."""
+    from regard.cli.evaluate_tasks import evaluate_summariser, format_task_metrics
+
+    loaded.tokenizer  # noqa: B018  refuses a model without one
+    record = evaluate_summariser(
+        loaded, options.data, options.limit, options.beam, quiet=options.quiet
+    )
     text = to_json_text(record) if options.as_json else format_task_metrics(record, options.lang)
     write_lines([text], options.out)
 

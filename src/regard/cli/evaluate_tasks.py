@@ -1,4 +1,4 @@
-"""The part of `regard evaluate` about classifiers and readers: metrics, and where they fail."""
+"""The part of `regard evaluate` about tasks: metrics, and where a model fails."""
 
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -6,18 +6,30 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from regard.errors import InputError
 from regard.text import say
 
 if TYPE_CHECKING:
     from regard.loading import LoadedModel
 
-__all__ = ["evaluate_classifier", "evaluate_reader", "format_task_metrics"]
+__all__ = [
+    "evaluate_classifier",
+    "evaluate_reader",
+    "evaluate_summariser",
+    "format_task_metrics",
+]
 
 _BATCH = 64  # inputs between two reports of progress
 _WORST = 5  # answers that are printed
-_NAMES = {"f1": "F1"}  # the same in every language
+_NAMES = {  # the same in every language
+    "f1": "F1",
+    "rouge1": "ROUGE-1",
+    "rouge2": "ROUGE-2",
+    "rougeL": "ROUGE-L",
+}
 _PERCENT = {"accuracy": "{:.2%}", "macro_f1": "{:.2%}"}
 _PLAIN = {"texts": "{:d}", "questions": "{:d}", "exact": "{:.2f}", "f1": "{:.2f}", "way": "{}"}
+_ROUGE = dict.fromkeys(("rouge1", "rouge2", "rougeL"), "{:.2f}")
 
 
 def evaluate_classifier(
@@ -74,17 +86,48 @@ def evaluate_reader(
     return asdict(metrics) | {"worst": sorted(scored, key=lambda row: row["f1"])[:_WORST]}
 
 
+def evaluate_summariser(
+    loaded: "LoadedModel", data: Path, limit: int | None, beam: int | None, *, quiet: bool
+) -> dict[str, Any]:
+    """ROUGE of the summaries of texts, and the worst of them."""
+    from regard.cli.progress import progress_bar
+    from regard.tasks import summarise
+    from regard.training.summaries import SummaryFiles
+    from regard.training.summary_metrics import mean_rouge, rouge_scores
+
+    records = list(islice(SummaryFiles((data,)), limit))
+    if not records:
+        raise InputError(f"{data} has no text with a summary; name a file that has some")
+    settings = {} if beam is None else {"num_beams": beam}
+    outputs: list[str] = []
+    with progress_bar(len(records), quiet=quiet) as bar:
+        for start in range(0, len(records), _BATCH):
+            texts = [record.text for record in records[start : start + _BATCH]]
+            outputs += [
+                str(result.answer) for result in summarise(texts, loaded, trace=False, **settings)
+            ]
+            bar.show(len(outputs))
+    scores = rouge_scores(outputs, [record.summary for record in records])
+    rows = [
+        {"text": record.text, "summary": own, "expected": record.summary, "rouge": score.mean}
+        for record, own, score in zip(records, outputs, scores, strict=True)
+    ]
+    worst = sorted(rows, key=lambda row: row["rouge"])[:_WORST]
+    return {"texts": len(records), **mean_rouge(scores)._asdict(), "worst": worst}
+
+
 def format_task_metrics(record: dict[str, Any], language: str) -> str:
     """The metrics as lines, then the confusion matrix or the worst answers."""
     lines = [
         f"{_NAMES.get(key) or say(f'evaluate.{key}', language)}: {form.format(record[key])}"
-        for key, form in (_PLAIN | _PERCENT).items()
+        for key, form in (_PLAIN | _PERCENT | _ROUGE).items()
         if key in record and not isinstance(record[key], dict)
     ]
     if "confusion" in record:
         lines += ["", say("evaluate.confusion", language), *_confusion_lines(record)]
     if record.get("worst"):
-        lines += ["", say("evaluate.worst", language)]
+        heading = "evaluate.worst-summaries" if "rouge1" in record else "evaluate.worst"
+        lines += ["", say(heading, language)]
         lines += [_format_answer(row, language) for row in record["worst"]]
     return "\n".join(lines)
 
@@ -101,7 +144,9 @@ def _confusion_lines(record: dict[str, Any]) -> Iterator[str]:
 
 
 def _format_answer(row: dict[str, Any], language: str) -> str:
-    """A question, the model's answer and the true ones, in one line."""
+    """A question, the model's answer and the true ones, or a summary and the true one."""
+    if "rouge" in row:
+        return f"{row['rouge']:.2f}  {row['summary']} ({row['expected']})"
     none = say("result.no-answer", language)
     expected = " / ".join(row["expected"]) or none
     return f"{row['f1']:.2f}  {row['question']} → {row['answer'] or none} ({expected})"

@@ -31,6 +31,9 @@ COMMANDS = {
         "regard.cli.answer",
         "Answer questions in the words of a text, and show where the answer stands.",
     ),
+    "summarise": LazyCommand(
+        "regard.cli.summarise", "Summarise each text, and show what was copied from it."
+    ),
     "translate": LazyCommand("regard.cli.translate", "Translate texts with a model."),
     "generate": LazyCommand("regard.cli.generate", "Continue texts with a model."),
     "train": LazyCommand(

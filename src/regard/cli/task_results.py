@@ -1,4 +1,4 @@
-"""What `regard classify` and `regard answer` share: options, files of inputs, printed results."""
+"""What the commands of tasks share: options, files of inputs, printed results."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -137,7 +137,9 @@ def print_results(results: Iterator["TaskResult | None"], options: TaskOptions, 
 
 
 def _format_line(result: "TaskResult", language: str) -> str:
-    """The answer, its probability and the text or question, in one line."""
+    """The answer, its probability and the text or question, in one line; a summary alone."""
+    if result.task == "summarisation":
+        return _answer(result.answer, language)
     text = result.inputs.get("question", result.inputs.get("text", ""))
     return _CELL_GAP.join((_answer(result.answer, language), f"{result.score:.3f}", text))
 

@@ -43,6 +43,7 @@ _KIND_TASKS = {"encoder-decoder": "translates", "decoder": "continues", "vision"
 _HEAD_TASKS = {"classes": "classifies", "spans": "answers"}
 _CLASS_TASKS = {
     "Recurrent": "translates", "RecurrentClassifier": "classifies", "RecurrentReader": "answers",
+    "PointerGenerator": "translates",
     "Captioner": "sees",
     "Recogniser": "sees",
 }  # fmt: skip

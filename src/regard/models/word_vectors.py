@@ -10,7 +10,13 @@ import torch
 
 from regard.errors import FileError, InputError, NotFiniteError
 
-__all__ = ["WordVectors", "iterate_word_vectors", "random_word_vectors", "read_word_vectors"]
+__all__ = [
+    "WordVectors",
+    "iterate_word_vectors",
+    "random_word_vectors",
+    "read_known_vectors",
+    "read_word_vectors",
+]
 
 WordVectors = dict[str, list[float]]
 
@@ -52,13 +58,21 @@ def read_word_vectors(path: Path, words: Collection[str]) -> WordVectors:
     are kept, so that files of many gigabytes can be used. If a word has two lines, the first
     counts.
     """
+    vectors = read_known_vectors(path, words)
+    missing = ", ".join(repr(word) for word in dict.fromkeys(words) if word not in vectors)
+    if missing:
+        raise InputError(f"{path} has no vector for {missing}; leave out such words or add a line")
+    return vectors
+
+
+def read_known_vectors(path: Path, words: Collection[str]) -> WordVectors:
+    """The vectors of those of the words that the file has, read as `read_word_vectors` does."""
     wanted, vectors = set(words), WordVectors()
     for word, vector in iterate_word_vectors(path, wanted.__contains__):
         vectors.setdefault(word, vector)
         if len(vectors) == len(wanted):
-            return vectors
-    missing = ", ".join(repr(word) for word in dict.fromkeys(words) if word not in vectors)
-    raise InputError(f"{path} has no vector for {missing}; leave out such words or add a line")
+            break
+    return vectors
 
 
 def iterate_word_vectors(

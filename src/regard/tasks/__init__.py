@@ -1,4 +1,4 @@
-"""What a person asks of a model: a class, an answer, a translation, each with its trace.
+"""What a person asks of a model: a class, an answer, a translation, a summary, with the trace.
 
 Each task is one function that returns a `TaskResult`, or a list of them for a list of inputs:
 
@@ -12,6 +12,9 @@ Each task is one function that returns a `TaskResult`, or a list of them for a l
 
     result = regard.translate("I love you")
     result.answer, result.score         # '我爱你', -0.11: log-probability per token
+
+    result = regard.summarise(abstract)
+    result.answer, result.copied        # a title; 0.7 of its tokens were copied from the text
 
 The path of an input, for "classify" with a review of 900 words and a model that reads 512 tokens:
 
@@ -30,6 +33,7 @@ not drawn here: `regard.views` draws any `TaskResult`.
 
 from regard.tasks.answering import answer
 from regard.tasks.classification import classify
+from regard.tasks.summarisation import summarise
 from regard.tasks.translation import translate
 
-__all__ = ["answer", "classify", "translate"]
+__all__ = ["answer", "classify", "summarise", "translate"]

@@ -20,13 +20,20 @@ from regard.attribution.erasure import Eraser
 from regard.loading import LoadedModel
 from regard.types import AttentionMap, Attribution, Evidence, TaskResult, Tokens, Trace
 
-__all__ = ["class_evidence", "evidence_weights", "explained_evidence", "span_evidence"]
+__all__ = [
+    "class_evidence",
+    "evidence_weights",
+    "explained_evidence",
+    "span_evidence",
+    "summary_evidence",
+]
 
 # The shipped classifiers whose pictures are shaded by occlusion.
 EXPLAINED_MODELS = ("sentiment-en", "topics-en")
 _SHORT = 64  # tokens of a text that is run once more without each of its words
 _MOST_PARTS = 24  # of a long text, each left out in one more run
 _SENTENCE_ENDS = frozenset(".!?。！？\n")
+_COPIED = 0.5  # the share of a summary token's probability from which on it counts as copied
 
 
 def class_evidence(trace: Trace | None, tokens: Tokens) -> Evidence | None:
@@ -104,6 +111,36 @@ def span_evidence(trace: Trace | None, positions: tuple[int, ...]) -> Evidence |
     """The rows of the tokens that an answer consists of, in the last map over the text."""
     last = _last_map(trace)
     return None if last is None else Evidence(last.site, _rows_of(last, positions), positions)
+
+
+def summary_evidence(
+    trace: Trace, shares: Sequence[float] | None = None
+) -> tuple[Evidence | None, float | None]:
+    """What a summary was written from, and the share of its tokens that were copied.
+
+    Shown are all rows of the last map from summary to text. Its marked positions are the tokens of
+    the text that were copied: for a token of the summary that stands in the text, the place with
+    the largest weight. `shares` are the shares of each token's probability that come from copying,
+    where the model tells them; a token counts as copied from one half on.
+    """
+    cross = trace.of("cross")
+    if not cross or cross[-1].produced is None:
+        return None, None
+    last = cross[-1]
+    written, read = trace.tokens(last.produced), trace.tokens(last.columns)
+    weights = last.weights().mean(0)
+    marked, real, copied = set[int](), 0, 0
+    for row, text in enumerate(written.texts[: len(weights)]):
+        if written.special is not None and written.special[row]:
+            continue
+        real += 1
+        places = [column for column, other in enumerate(read.texts) if other == text]
+        if not places or (shares is not None and shares[row] < _COPIED):
+            continue
+        marked.add(last.columns.positions[max(places, key=lambda place: weights[row, place])])
+        copied += 1
+    share = copied / real if real else None
+    return Evidence(last.site, (), tuple(sorted(marked))), share
 
 
 def _last_map(trace: Trace | None) -> AttentionMap | None:

@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 AnyModel = str | Path | LoadedModel
-Task = Literal["classify", "answer", "translate"]
+Task = Literal["classify", "answer", "translate", "summarise"]
 Subject = Literal["sentiment", "topic"]
 
 # What a classifier can tell; the first is the default.
@@ -36,15 +36,17 @@ DEFAULT_MODELS: Mapping[str, Mapping[Language, str]] = MappingProxyType(
         "topic": {"en": "topics-en", "zh": "topics-zh"},
         "answer": {"en": "answers-en", "zh": "answers-zh"},
         "translate": {"en": "en-zh-transformer"},
+        "summarise": {"en": "summaries-en"},
     }
 )
 
 _LANGUAGES: Mapping[Language, str] = {"en": "English", "zh": "Chinese"}
 # What a model has to be able to do, as a sentence says it, and the class of transformers that can.
-_NEEDS: Mapping[Task, tuple[str, str]] = {
+_NEEDS: Mapping[str, tuple[str, str]] = {
     "classify": ("gives texts no classes", "ForSequenceClassification"),
     "answer": ("finds no answers in texts", "ForQuestionAnswering"),
     "translate": ("is no translator that regard's own classes load", "Marian"),
+    "summarise": ("writes no text about another one", "BART, T5, Pegasus or PointerGenerator"),
 }
 
 
@@ -103,7 +105,7 @@ def default_model(key: str, text: str) -> str:
         if name in shipped_models()
     }
     if not known:
-        kind = _NEEDS["answer" if key == "answer" else "classify"][1]
+        kind = _NEEDS.get(key, _NEEDS["classify"])[1]
         raise InputError(
             f"no model for {key} is shipped with this version; name one with model=, the "
             f"folder or hub name of a {kind} model"
@@ -144,6 +146,7 @@ def _check_task(task: Task, loaded: LoadedModel) -> None:
         "classify": loaded.classifies and bool(loaded.labels),
         "answer": loaded.answers,
         "translate": loaded.translates and loaded.native,
+        "summarise": loaded.translates,
     }[task]
     # a model that labels each token has classes too, but none for the text
     labels_tokens = type(loaded.model).__name__.endswith("ForTokenClassification")

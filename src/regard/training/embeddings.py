@@ -1,8 +1,9 @@
 """What a recurrent model's embeddings begin with: the frequent pairs of the corpus, word vectors.
 
-`prepare_embeddings` is called once, before training. The recipe names a file of word vectors by
-`vectors` in its section [model]; a token or a pair of tokens that is a word of the file gets the
-word's vector, and all others keep their random one.
+One of the two functions is called before training. The recipe names a file of word vectors by
+`vectors` in its section [model]; a token, or a pair of tokens of a classifier or reader, that is a
+word of the file gets the word's vector (`prepare_embeddings`). The words of a summariser may have
+more dimensions than the vectors, and keep random numbers in the others (`copy_known_vectors`).
 """
 
 from collections.abc import Iterable, Iterator
@@ -13,11 +14,12 @@ from typing import Any
 import torch
 
 from regard.errors import InputError
+from regard.models.recurrent.encoder import TokenEmbedding
 from regard.models.recurrent.pairs import PairedEmbedding, count_pairs
 from regard.models.tokenizers import Tokenizer
-from regard.models.word_vectors import iterate_word_vectors
+from regard.models.word_vectors import iterate_word_vectors, read_known_vectors
 
-__all__ = ["prepare_embeddings"]
+__all__ = ["copy_known_vectors", "prepare_embeddings"]
 
 _AT_ONCE = 1000  # texts that are encoded together
 _WORD_COUNT = 2  # a pair that is a word with a vector counts as if it was seen so often besides
@@ -73,3 +75,28 @@ def _copy_vectors(embedding: PairedEmbedding, words: dict[Any, torch.Tensor]) ->
         for row, pair in enumerate(embedding.pairs.known_pairs(), start=1):
             if pair in words:
                 embedding.pairs.table.weight[row] = words[pair] * scale
+
+
+@torch.no_grad()
+def copy_known_vectors(embedding: TokenEmbedding, tokenizer: Tokenizer, path: Path) -> None:
+    """Replace the first dimensions of each word's embedding by its vector, if the file has one.
+
+    The vectors are scaled to the size that the embeddings have.
+    """
+    table = embedding.table.weight
+    ids: dict[str, list[int]] = {}
+    for token, number in tokenizer.target.get_vocab().items():
+        # "▁" stands for the space before a word
+        ids.setdefault(token.removeprefix("▁"), []).append(number)
+    vectors = read_known_vectors(path, ids.keys())
+    if not vectors:
+        raise InputError(f"{path} has a vector for none of the {len(ids)} words of the vocabulary")
+    values = torch.tensor(list(vectors.values()))
+    if values.shape[1] > table.shape[1]:
+        raise InputError(
+            f"{path} has vectors of {values.shape[1]} dimensions; raise d_embed, "
+            f"{table.shape[1]}, to at least as many"
+        )
+    values = (values - values.mean(dim=0)) / values.std() * table.detach().std()
+    for word, value in zip(vectors, values, strict=True):
+        table[ids[word], : len(value)] = value

@@ -17,13 +17,15 @@ class Data(Config):
     """The section [data]: training files and held-out files, named relative to the recipe."""
 
     train: tuple[str | tuple[str, ...], ...] = ()
-    """Files of pairs (.tsv or .jsonl), of labelled texts (.tsv or .jsonl), of questions (.jsonl) or
-    of texts, which may be gzipped (.gz); ["a.en", "a.zh"] are two parallel files."""
+    """Files of pairs (.tsv or .jsonl), of labelled texts (.tsv or .jsonl), of questions (.jsonl),
+    of texts with summaries (.jsonl) or of texts, which may be gzipped (.gz); ["a.en", "a.zh"] are
+    two parallel files."""
     dev: str = ""
     """The held-out file on which metrics are computed."""
     longest: int = 128
     """Pairs with more tokens on one side are left out; texts of a language model and contexts of
-    questions are cut into pieces, texts of a classifier after this many tokens."""
+    questions are cut into pieces, texts of a classifier and of a summariser after this many
+    tokens."""
     language: Literal["zh", "13a", "char", "ja-mecab", "none"] = "13a"
     """How sacrebleu splits the target into words."""
     labels: tuple[str, ...] = ()
@@ -57,6 +59,8 @@ class Vocabulary(Config):
     """Whether a punctuation mark is a token of its own."""
     chinese: Literal["character", "subword"] = "character"
     """Whether a Chinese character is a token of its own."""
+    lower: bool = False
+    """Whether all text is read in lower case."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -65,7 +69,12 @@ class Vocabulary(Config):
     def learn(self, lines: Iterable[str], kind: Any, size: int) -> Tokenizer:
         """A tokenizer of this kind and size, learnt from lines of text."""
         return Tokenizer.train(
-            lines, kind, size, punctuation=self.punctuation, chinese=self.chinese
+            lines,
+            kind,
+            size,
+            punctuation=self.punctuation,
+            chinese=self.chinese,
+            lower=self.lower,
         )
 
 
@@ -99,6 +108,8 @@ class Plan(Config):
     """With a rank: the number of layers, from the first, that are not trained at all."""
     hard: Literal["reinforce", "straight-through"] | None = None
     """How hard attention is trained: REINFORCE with a moving baseline, or a soft gradient."""
+    coverage: float = 0.0
+    """The weight of the coverage loss of a summariser (See et al. 2017, eq. 13)."""
     precision: Literal["float32", "bfloat16"] = "float32"
     compile: bool = False
     """Whether the model is compiled by torch.compile."""
@@ -127,7 +138,7 @@ class Plan(Config):
         self.refuse_below(1, "steps", "tokens", "accumulate", "evaluate_every", "save_every")
         self.refuse_below(1, "keep", "beam")
         self.refuse_below(0, "warmup", "clip", "average", "patience", "examples", "weight_decay")
-        self.refuse_below(0, "rank", "frozen")
+        self.refuse_below(0, "rank", "frozen", "coverage")
         self.refuse_unless_rates("smoothing")
         if not all(0 <= beta < 1 for beta in self.betas):
             raise InputError(f"Plan expected betas from 0 to below 1, got {self.betas}")
@@ -152,5 +163,6 @@ class Recipe:
     model: Mapping[str, Any] = field(default_factory=dict)
     """The class of the model and the settings of its config. `start` names a Transformer (a folder,
     a shipped or a hub name) whose tokenizer and weights, except those of its head, are taken.
-    `vectors` is a file of word vectors that a recurrent classifier or reader begins with."""
+    `vectors` is a file of word vectors (word2vec's text format) with which the embeddings of a
+    recurrent classifier, reader or summariser begin, as far as it has the words."""
     plan: Plan = field(default_factory=Plan)

@@ -21,17 +21,20 @@ from regard.models.generation import GenerationSettings
 from regard.models.low_rank import add_low_rank, merge_low_rank
 from regard.models.recurrent import (
     ClassifierConfig,
+    PointerGenerator,
+    PointerGeneratorConfig,
     ReaderConfig,
     Recurrent,
     RecurrentClassifier,
     RecurrentConfig,
     RecurrentReader,
 )
+from regard.models.recurrent.encoder import TokenEmbedding
 from regard.models.recurrent.pairs import PairedEmbedding
 from regard.models.tokenizers import Tokenizer
 from regard.training.checkpoints import average_weights, checkpoints, load_checkpoint
 from regard.training.distribution import World, process_group
-from regard.training.embeddings import prepare_embeddings
+from regard.training.embeddings import copy_known_vectors, prepare_embeddings
 from regard.training.events import Callback, Ended
 from regard.training.loop import Loop
 from regard.training.recipe import Recipe
@@ -43,11 +46,13 @@ _MODEL_CLASSES: dict[str, tuple[Any, Any]] = {
     "recurrent": (Recurrent, RecurrentConfig),
     "recurrent-classifier": (RecurrentClassifier, ClassifierConfig),
     "recurrent-reader": (RecurrentReader, ReaderConfig),
+    "pointer-generator": (PointerGenerator, PointerGeneratorConfig),
 }
 # The classes of models that can be trained on a task; all others read a source and write.
 _TASK_CLASSES = {
     "classification": ("transformer", "recurrent-classifier"),
     "answering": ("transformer", "recurrent-reader"),
+    "summarisation": ("pointer-generator",),
 }
 
 
@@ -71,11 +76,9 @@ def train(
         torch.manual_seed(recipe.seed)
         tokenizer = _tokenizer(recipe, ranks)
         model = build_model(recipe, tokenizer)
-        words = getattr(model, "words", None)
         # the checkpoint of a run that is resumed holds what was prepared when it began
-        if isinstance(words, PairedEmbedding) and not checkpoints(recipe.folder / "checkpoints"):
-            texts = TASKS[recipe.task].texts(recipe)
-            prepare_embeddings(words, tokenizer, texts, recipe.model.get("vectors"))
+        if not checkpoints(recipe.folder / "checkpoints"):
+            _prepare_embeddings(recipe, model, tokenizer)
         task: Any = TASKS[recipe.task](recipe, tokenizer)
         loop = Loop(model, task, recipe.plan, recipe.folder, ranks, callbacks)
         ended = loop.run()
@@ -93,8 +96,7 @@ def train(
 def build_model(recipe: Recipe, tokenizer: Tokenizer) -> Any:
     """The recipe's model, of the vocabulary's size, with random weights or those of `start`."""
     settings = dict(recipe.model)
-    start = settings.pop("start", None)
-    vectors = settings.pop("vectors", None)
+    start, vectors = settings.pop("start", None), settings.pop("vectors", None)
     kind = str(settings.pop("class", "transformer"))
     known = _TASK_CLASSES.get(recipe.task, ("transformer", "recurrent"))
     if kind not in known:
@@ -123,11 +125,23 @@ def build_model(recipe: Recipe, tokenizer: Tokenizer) -> Any:
             f"({first_line(error)}); choose smaller sizes"
         ) from error
     _check_hard(model, recipe.plan.hard)
-    if vectors is not None and not isinstance(getattr(model, "words", None), PairedEmbedding):
+    if vectors is not None and not isinstance(getattr(model, "words", None), TokenEmbedding):
         raise InputError(f"word vectors cannot be given to a {kind}; leave out model.vectors")
     model.tokenizer = tokenizer
     model.generation = _generation_settings(tokenizer.target, recipe.data.longest)
+    if kind == "pointer-generator" and tokenizer.unk_token_id is not None:
+        # a word that the model does not know it copies, or writes another
+        model.generation = model.generation.replace(suppress_tokens=(tokenizer.unk_token_id,))
     return model
+
+
+def _prepare_embeddings(recipe: Recipe, model: Any, tokenizer: Tokenizer) -> None:
+    """Give embeddings the word vectors of the recipe, and those of pairs the frequent pairs."""
+    words, vectors = getattr(model, "words", None), recipe.model.get("vectors")
+    if isinstance(words, PairedEmbedding):
+        prepare_embeddings(words, tokenizer, TASKS[recipe.task].texts(recipe), vectors)
+    elif vectors is not None:
+        copy_known_vectors(words, tokenizer, Path(vectors))
 
 
 def _build_from_start(

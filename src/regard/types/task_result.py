@@ -8,12 +8,13 @@ from regard.errors import InputError
 from regard.types.attribution import Attribution
 from regard.types.trace import Trace
 
-TaskName = Literal["classification", "answering", "translation"]
+TaskName = Literal["classification", "answering", "translation", "summarisation"]
 # The key under which the answer of each task stands in JSON.
 ANSWER_KEYS: dict[TaskName, str] = {
     "classification": "label",
     "answering": "answer",
     "translation": "translation",
+    "summarisation": "summary",
 }
 _SHOWN = 40  # characters of an answer in a repr
 
@@ -73,7 +74,8 @@ class TaskResult:
     `candidates` are in descending order of score, so that the first is the answer. `inputs` are the
     texts that were given, by name ("text", or "question" and "context"). A long input is read in
     several `windows`; `decisive` is the index of the window that the answer comes from. `source`
-    names the file or entry that an answer was found in.
+    names the file or entry that an answer was found in. `copied` is the share of a summary's tokens
+    that were copied from the text.
 
     >>> from regard.types import Candidate, TaskResult
     >>> candidates = (Candidate("positive", 0.75), Candidate("negative", 0.25))
@@ -92,6 +94,7 @@ class TaskResult:
     decisive: int = 0
     evidence: Evidence | None = None
     source: str | None = None
+    copied: float | None = None
 
     def __post_init__(self) -> None:
         if not self.candidates:
@@ -133,9 +136,9 @@ class TaskResult:
     def to_json(self) -> dict[str, Any]:
         """The result as JSON types, without the traces.
 
-        The answer stands under "label", "answer" or "translation". A class has the scores of all
-        labels, an answer from a text its start and end in characters and its source; the text is
-        left out.
+        The answer stands under "label", "answer", "translation" or "summary". A class has the
+        scores of all labels, an answer from a text its start and end in characters and its source;
+        the text is left out.
         """
         # the context of a question may be a book, and whoever asks has it
         inputs = {name: text for name, text in self.inputs.items() if name != "context"}
@@ -147,6 +150,8 @@ class TaskResult:
             if self.task == "answering":
                 start, stop = self.span or (None, None)
                 record |= {"start": start, "end": stop, "source": self.source}
+            if self.task == "summarisation":
+                record["copied"] = self.copied
             record["alternatives"] = [candidate.to_json() for candidate in self.alternatives]
         return record | {"windows": len(self.windows)}
 

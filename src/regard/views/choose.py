@@ -46,10 +46,11 @@ def view(
     """The usual picture of a value: a trace, a task's result, two traces of one text, or findings.
 
     The result of `regard.classify` or `regard.answer` is drawn as its text, shaded by what the
-    answer attended to; that of `regard.translate` as its trace. A trace is drawn as a heatmap, or
-    as an overlay if `picture` is given; `kind` names another kind of `regard.views.kinds.KINDS`.
-    Two traces are compared. Findings become a report, for which `traces` are those that were
-    diagnosed.
+    answer attended to; that of `regard.summarise` as its text, shaded by how the summary covers
+    it, with the copied words underlined; that of `regard.translate` as its trace. A trace is drawn
+    as a heatmap, or as an overlay if `picture` is given; `kind` names another kind of
+    `regard.views.kinds.KINDS`. Two traces are compared. Findings become a report, for which
+    `traces` are those that were diagnosed.
 
     `site` is a name, or a number among the cross maps, or among all maps if none is cross; without
     one it is that of `heatmap`. `query` is the text of a token, or the number of its row. The page
@@ -66,7 +67,8 @@ def view(
     if isinstance(value, Trace):
         return _trace_view(value, kind, site, head, query, picture, options)
     if isinstance(value, TaskResult):
-        if value.task == "translation":
+        draws_trace = value.task == "summarisation" and kind not in (None, "highlight")
+        if value.task == "translation" or draws_trace:
             return _trace_view(value.trace, kind, site, head, query, picture, options)
         if kind in (None, "highlight") and site is None and head is None and query is None:
             return result_view(value, **options)

@@ -82,7 +82,15 @@ def result_trace(result: TaskResult, language: str | None = None) -> tuple[Trace
 
 
 def result_title(result: TaskResult, language: str | None = None) -> str:
-    """The answer and its probability in one line, after the question if there is one."""
+    """The answer and its probability in one line, after the question if there is one.
+
+    A summary has the share of it that was copied instead.
+    """
+    if result.task == "summarisation":
+        summary, copied = result.answer or "", result.copied
+        if copied is None:
+            return summary
+        return say("result.copied", language, summary=summary, share=percent(copied))
     answer = result.answer or say("result.no-answer", language)
     scored = f"{answer} ({percent(result.score)})"
     attribution = None if result.evidence is None else result.evidence.attribution

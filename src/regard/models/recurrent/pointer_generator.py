@@ -43,12 +43,15 @@ class PointerGeneratorConfig(RecurrentConfig):
     """The settings of a PointerGenerator, by default a smaller one of See et al. 2017.
 
     `unknown` is the id of the unknown token, as which words of the source alone are embedded.
+    `max_positions` is the number of tokens that it is meant to read at once; longer texts are
+    summarised in windows.
     """
 
     style: Literal["bahdanau", "luong"] = "luong"
     input_feeding: bool = True
     coverage: bool = True
     unknown: int = 1
+    max_positions: int = 400
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -57,6 +60,7 @@ class PointerGeneratorConfig(RecurrentConfig):
                 "a pointer-generator copies ids of the source, so that both sides need one "
                 f"vocabulary; leave out target_vocab={self.target_vocab}"
             )
+        self.refuse_below(1, "max_positions")
         if not 0 <= self.unknown < self.vocab:
             raise InputError(
                 f"unknown is the id of a token, 0 to {self.vocab - 1}, got {self.unknown}"
@@ -92,13 +96,21 @@ class Mixture(NamedTuple):
         known, log_p = labels < self.logits.shape[-1], self.logits.log_softmax(dim=-1)
         generated = log_p.gather(-1, labels.masked_fill(~known, 0)[..., None])[..., 0]
         generated = generated.masked_fill(~known, _IMPOSSIBLE) + F.logsigmoid(self.gate)
-        copied = copy_probability_of(labels, self.weights, self.tokens)
-        # log 0 has no gradient; a probability below the smallest number is none
-        copied = copied.clamp_min(torch.finfo(copied.dtype).tiny).log() + F.logsigmoid(-self.gate)
-        exact = torch.logaddexp(generated, copied)
+        exact = torch.logaddexp(generated, self._log_probability_of_copying(labels))
         if not smoothing:
             return exact
         return (1 - smoothing) * exact + smoothing * log_p.mean(dim=-1)
+
+    def copied_share_of(self, labels: Ids) -> Float[Tensor, "batch length"]:
+        """The share of the probability of one token for each step that comes from copying it."""
+        return (self._log_probability_of_copying(labels) - self.log_probability_of(labels)).exp()
+
+    def _log_probability_of_copying(self, labels: Ids) -> Float[Tensor, "batch length"]:
+        """The log-probability of copying one token for each step."""
+        copied = copy_probability_of(labels, self.weights, self.tokens)
+        # log 0 has no gradient; a probability below the smallest number is none
+        log_copied = copied.clamp_min(torch.finfo(copied.dtype).tiny).log()
+        return log_copied + F.logsigmoid(-self.gate)
 
     @property
     def coverage_loss(self) -> Float[Tensor, "batch length"]:

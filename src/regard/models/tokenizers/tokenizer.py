@@ -32,6 +32,7 @@ from regard.models.tokenizers.training import (
     set_template,
     train_backend,
 )
+from regard.models.tokenizers.unknown_words import extend_vocabulary
 
 Ids = int | Sequence[int] | Tensor
 Texts = str | Sequence[str] | Sequence[Sequence[str]]
@@ -113,6 +114,20 @@ class Tokenizer:
         backend = tokenizers.Tokenizer.from_str(self.backend_tokenizer.to_str())
         set_template(backend, "<s> $A")
         return Tokenizer(backend, self.special_tokens)
+
+    def with_words_of(self, texts: Iterable[str]) -> "Tokenizer":
+        """This tokenizer with a new id for every unknown word of the texts.
+
+        It is for models that copy words, which then read, write and decode them. Vocabularies of
+        pieces know every word, and stay as they are.
+
+        >>> from regard.models import Tokenizer
+        >>> tokenizer = Tokenizer.train(["I love you"], "word", 10).with_words_of(["a wug"])
+        >>> tokenizer.tokenize("I love a wug")
+        ['▁I', '▁love', '▁a', '▁wug']
+        """
+        extended = extend_vocabulary(self.backend_tokenizer, texts)
+        return self if extended is None else Tokenizer(extended, self.special_tokens)
 
     @classmethod
     def load(cls, folder: str | Path) -> "Tokenizer":

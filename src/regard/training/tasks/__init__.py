@@ -20,13 +20,22 @@ from typing import Any
 from regard.training.tasks.answering import Answering
 from regard.training.tasks.classification import Classification
 from regard.training.tasks.language_modelling import LanguageModelling
+from regard.training.tasks.summarisation import Summarisation
 from regard.training.tasks.translation import Translation
 
-__all__ = ["TASKS", "Answering", "Classification", "LanguageModelling", "Translation"]
+__all__ = [
+    "TASKS",
+    "Answering",
+    "Classification",
+    "LanguageModelling",
+    "Summarisation",
+    "Translation",
+]
 
 TASKS: dict[str, Any] = {
     "translation": Translation,
     "language-modelling": LanguageModelling,
     "classification": Classification,
     "answering": Answering,
+    "summarisation": Summarisation,
 }
