@@ -20,13 +20,15 @@ from typing import Any
 from regard.training.tasks.answering import Answering
 from regard.training.tasks.classification import Classification
 from regard.training.tasks.language_modelling import LanguageModelling
+from regard.training.tasks.matching import Matching
 from regard.training.tasks.translation import Translation
 
-__all__ = ["TASKS", "Answering", "Classification", "LanguageModelling", "Translation"]
+__all__ = ["TASKS", "Answering", "Classification", "LanguageModelling", "Matching", "Translation"]
 
 TASKS: dict[str, Any] = {
     "translation": Translation,
     "language-modelling": LanguageModelling,
     "classification": Classification,
     "answering": Answering,
+    "matching": Matching,
 }
