@@ -2,7 +2,7 @@
 
 from regard.types import AttentionMap, Evidence, Tokens, Trace
 
-__all__ = ["class_evidence", "span_evidence"]
+__all__ = ["class_evidence", "match_evidence", "span_evidence"]
 
 
 def class_evidence(trace: Trace | None, tokens: Tokens) -> Evidence | None:
@@ -28,6 +28,13 @@ def span_evidence(trace: Trace | None, positions: tuple[int, ...]) -> Evidence |
     """The rows of the tokens that an answer consists of, in the last map over the text."""
     last = _last_map(trace)
     return None if last is None else Evidence(last.site, _rows_of(last, positions), positions)
+
+
+def match_evidence(trace: Trace | None, tokens: Tokens, question: int) -> Evidence | None:
+    """The rows of the tokens of an entry, which attend to a question of so many characters."""
+    last, offsets = _last_map(trace), tokens.offsets or ()
+    entry = [place for place, (start, stop) in enumerate(offsets) if stop > start >= question]
+    return None if last is None else Evidence(last.site, _rows_of(last, tuple(entry)))
 
 
 def _last_map(trace: Trace | None) -> AttentionMap | None:

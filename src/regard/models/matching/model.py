@@ -7,8 +7,9 @@ a recurrent encoder as in ESIM (Chen et al. 2017, section 3.1):
    entry. For 多高 (how tall) against 身高 (height), 高 attends to 高, and 身 to 多.
 2. Compare: a token of the entry, its context from the question and their product become a vector of
    how well the token is accounted for.
-3. Aggregate: the largest and the mean of these vectors give one number. To it the question adds how
-   well each of its tokens found a counterpart, weighted by a gate: 请问 (please tell me) needs none.
+3. Aggregate: each of these vectors gives a number, and their mean is the score of the entry. To it
+   the question adds how well each of its tokens found a counterpart, weighted by a gate: 请问 (please
+   tell me) needs none.
 
 Each text is encoded alone. A question can be matched with thousands of entries whose states were
 computed before, all in one product (`match`); `forward` reads single pairs, as a cross-encoder does,
@@ -80,7 +81,7 @@ class Matcher(Pretrained):
         self.gate = nn.Linear(width, 1)
         self.attention = Mechanism(DotScore())
         self.compare = nn.Linear(config.d_match, config.d_match)
-        self.output = nn.Linear(2 * config.d_match, 1)
+        self.output = nn.Linear(config.d_match, 1)
 
     def encode(
         self,
@@ -151,14 +152,16 @@ class Matcher(Pretrained):
         self, questions: EncodedTexts, entries: EncodedTexts
     ) -> Float[Tensor, "question entry"]:
         """The scores of all pairs at once: what `forward` computes, for a grid of pairs."""
-        scores = torch.einsum("qik,ejk->qeij", questions.key, entries.key)
-        hidden = torch.finfo(scores.dtype).min
-        to_question = scores.masked_fill(~questions.real[:, None, :, None], hidden).softmax(2)
-        to_entry = scores.masked_fill(~entries.real[None, :, None, :], hidden).softmax(3)
-        contexts = torch.einsum("qeij,qik->qejk", to_question, questions.value)
+        # two products with contiguous results are faster than one and its transposed view
+        to_question = torch.einsum("ejk,qik->qeji", entries.key, questions.key)
+        to_entry = torch.einsum("qik,ejk->qiej", questions.key, entries.key)
+        hidden = torch.finfo(to_entry.dtype).min
+        weights = to_question.masked_fill(~questions.real[:, None, None, :], hidden).softmax(-1)
+        contexts = torch.einsum("qeji,qik->qejk", weights, questions.value)
         compared = self._compare(entries.value[None], contexts)
-        found = (to_entry * scores).sum(3)
-        return self._aggregate(compared, entries.real) + (found * questions.gate[:, None]).sum(2)
+        back = to_entry.masked_fill(~entries.real, hidden).softmax(-1)
+        found = torch.einsum("qie,qi->qe", (back * to_entry).sum(-1), questions.gate)
+        return self._aggregate(compared, entries.real) + found
 
     def _compare(
         self, value: Float[Tensor, "*#batch token dim"], context: Float[Tensor, "*batch token dim"]
@@ -169,10 +172,7 @@ class Matcher(Pretrained):
     def _aggregate(
         self, compared: Float[Tensor, "*batch token dim"], entry: Bool[Tensor, "#text token"]
     ) -> Float[Tensor, "*batch"]:
-        """One number from the largest and the mean vector of an entry's tokens (eq. 4 and 5)."""
-        # relu leaves no number below zero, so that zeros hide the other tokens from the maximum
-        compared = compared * entry[..., None]
-        mean = compared.sum(-2) / entry.sum(-1, keepdim=True).clamp_min(1)
-        pooled = torch.cat([compared.amax(-2), mean], dim=-1)
-        score: Tensor = self.output(self.dropout(pooled))[..., 0]
-        return score
+        """The mean number of an entry's tokens (eq. 4 and 5)."""
+        numbers = self.output(compared)[..., 0] * entry
+        mean: Tensor = numbers.sum(-1) / entry.sum(-1).clamp_min(1)
+        return mean

@@ -18,7 +18,7 @@ from typing import Any, BinaryIO, Literal, NamedTuple
 from regard.documents import parse_json
 from regard.errors import FileError, InputError
 
-__all__ = ["Base", "Entry", "read_base"]
+__all__ = ["Base", "Entry", "base_files", "read_base"]
 
 Kind = Literal["passages", "questions", "answers", "triples"]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from regard.tasks.knowledge.normalise import normalise
 
-__all__ = ["character_terms", "terms_of"]
+__all__ = ["character_terms", "stemmer_name", "terms_of"]
 
 _RUN = re.compile(r"[㐀-鿿぀-ヿ]+|[^\W_]+(?:['’][^\W_]+)?")
 _CJK = re.compile(r"[㐀-鿿぀-ヿ]")
@@ -27,6 +27,11 @@ def _stemmer() -> Any:
     import Stemmer
 
     return Stemmer.Stemmer("english")
+
+
+def stemmer_name() -> str | None:
+    """What stems the words of English: an index is only good for the stemmer that made it."""
+    return None if _stemmer() is None else "snowball-english"
 
 
 def terms_of(text: str) -> list[str]:

@@ -59,6 +59,11 @@ class RankedTriple(NamedTuple):
     evidence: tuple[float, ...]
     score: float
 
+    @property
+    def relation(self) -> str:
+        """The relation as the matcher read it."""
+        return normalise_entry(self.entry.texts[1])
+
 
 class MatcherScores:
     """The scores of a trained matcher, which has encoded all relations of the base once."""
