@@ -11,13 +11,13 @@ from regard.text import say
 if TYPE_CHECKING:
     from regard.loading import LoadedModel
 
-__all__ = ["evaluate_classifier", "evaluate_reader", "format_task_metrics"]
+__all__ = ["evaluate_classifier", "evaluate_matcher", "evaluate_reader", "format_task_metrics"]
 
 _BATCH = 64  # inputs between two reports of progress
 _WORST = 5  # answers that are printed
 _NAMES = {"f1": "F1"}  # the same in every language
-_PERCENT = {"accuracy": "{:.2%}", "macro_f1": "{:.2%}"}
-_PLAIN = {"texts": "{:d}", "questions": "{:d}", "exact": "{:.2f}", "f1": "{:.2f}", "way": "{}"}
+_PERCENT = {"accuracy": "{:.2%}", "macro_f1": "{:.2%}", "first": "{:.2%}"}
+_PLAIN = {"texts": "{:d}", "questions": "{:d}", "exact": "{:.2f}", "f1": "{:.2f}", "way": "{}", "mrr": "{:.4f}"}
 
 
 def evaluate_classifier(
@@ -72,6 +72,26 @@ def evaluate_reader(
         if (f1 := answer_f1(own, true, metrics.way)) < 1
     ]
     return asdict(metrics) | {"worst": sorted(scored, key=lambda row: row["f1"])[:_WORST]}
+
+
+def evaluate_matcher(
+    loaded: "LoadedModel", data: Path, limit: int | None, *, quiet: bool
+) -> dict[str, Any]:
+    """How often the first entry is right, and the mean reciprocal rank, of a matcher."""
+    from regard.cli.progress import progress_bar
+    from regard.tasks.knowledge.triples import MatcherScores
+    from regard.training.match_metrics import match_metrics
+    from regard.training.matches import MatchFiles
+
+    rows = list(islice(MatchFiles((data,)), limit))
+    scores, right = list[list[float]](), list[list[bool]]()
+    with progress_bar(len(rows), quiet=quiet) as bar:
+        for row in rows:
+            entries = list(dict.fromkeys([*row.right, *row.wrong]))
+            scores.append(MatcherScores(loaded.model, entries).score([row.question])[0].tolist())
+            right.append([entry in row.right for entry in entries])
+            bar.show(len(scores))
+    return asdict(match_metrics(scores, right))
 
 
 def format_task_metrics(record: dict[str, Any], language: str) -> str:

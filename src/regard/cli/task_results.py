@@ -137,9 +137,12 @@ def print_results(results: Iterator["TaskResult | None"], options: TaskOptions, 
 
 
 def _format_line(result: "TaskResult", language: str) -> str:
-    """The answer, its probability and the text or question, in one line."""
+    """The answer, its probability, the text or question, and the source in a base, in one line."""
     text = result.inputs.get("question", result.inputs.get("text", ""))
-    return _CELL_GAP.join((_answer(result.answer, language), f"{result.score:.3f}", text))
+    cells = [_answer(result.answer, language), f"{result.score:.3f}", text]
+    if result.passage is not None and result.source is not None:
+        cells.append(result.source)
+    return _CELL_GAP.join(cells)
 
 
 def _answer(text: str | None, language: str) -> str:

@@ -43,7 +43,7 @@ _KIND_TASKS = {"encoder-decoder": "translates", "decoder": "continues", "vision"
 _HEAD_TASKS = {"classes": "classifies", "spans": "answers"}
 _CLASS_TASKS = {
     "Recurrent": "translates", "RecurrentClassifier": "classifies", "Captioner": "sees",
-    "Recogniser": "sees",
+    "Recogniser": "sees", "Matcher": "matches",
 }  # fmt: skip
 
 
@@ -52,7 +52,7 @@ class ModelDescription:
     """A model as its files describe it; what they do not state is None or empty.
 
     `layers` and `vocabulary` have two numbers if encoder and decoder have their own. `task` is one
-    of translates, continues, fills, classifies, answers, sees and reads. `loads` is the package
+    of translates, continues, fills, classifies, answers, matches, sees and reads. `loads` is the package
     whose class loads the model, "regard" or "transformers", and `why` the reason if it is not
     "regard". `score` is the first row of the table of metrics in the model's card.
     """

@@ -1,6 +1,5 @@
 """`answer`: the answer to a question, found in a text or in a knowledge base."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, overload
 
@@ -12,7 +11,7 @@ from regard.tasks.knowledge.base import KnowledgeBase, open_base
 from regard.tasks.models import AnyModel
 from regard.types import TaskResult
 
-__all__ = ["answer"]
+__all__ = ["BaseQuestions", "answer"]
 
 
 @overload
@@ -72,25 +71,35 @@ def answer(
         return answering.answer(question, context, model, **options)  # type: ignore[no-any-return]
     assert base is not None
     questions = [question] if isinstance(question, str) else list(question)
-    results = _from_base(questions, base, model, device=device, no_answer=no_answer, trace=trace)
+    asked = BaseQuestions(base, model, device, no_answer=no_answer, trace=trace)
+    results = [asked.answer(each) for each in questions]
     return results[0] if isinstance(question, str) else results
 
 
-def _from_base(
-    questions: Sequence[str],
-    base: str | Path | KnowledgeBase,
-    model: AnyModel | None,
-    *,
-    device: str | None,
-    no_answer: bool,
-    trace: bool,
-) -> list[TaskResult]:
-    """The answers of a base to some questions."""
-    opened = base if isinstance(base, KnowledgeBase) else open_base(base)
-    answerer = BaseAnswerer(opened, model, device)
+class BaseQuestions:
+    """Answers one question after another from a base, whose model is loaded once."""
 
-    def read(question: str, passage: str, watched: bool) -> TaskResult:
-        options: dict[str, Any] = {"device": device, "trace": watched}
-        return answering.answer(question, passage, model, **options)
+    def __init__(
+        self,
+        base: str | Path | KnowledgeBase,
+        model: AnyModel | None = None,
+        device: str | None = None,
+        *,
+        no_answer: bool = True,
+        trace: bool = True,
+    ) -> None:
+        self._model, self._device = model, device
+        self._no_answer, self._trace = no_answer, trace
+        opened = base if isinstance(base, KnowledgeBase) else open_base(base)
+        self._answerer = BaseAnswerer(opened, model, device)
 
-    return [answerer.answer(each, read, no_answer=no_answer, trace=trace) for each in questions]
+    def answer(self, question: str) -> TaskResult:
+        """The answer to a question, with its source."""
+        return self._answerer.answer(
+            question, self._read, no_answer=self._no_answer, trace=self._trace
+        )
+
+    def _read(self, question: str, passage: str, watched: bool) -> TaskResult:
+        """What a question answering model finds in a passage."""
+        options: dict[str, Any] = {"device": self._device, "trace": watched}
+        return answering.answer(question, passage, self._model, **options)

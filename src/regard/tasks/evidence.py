@@ -1,8 +1,13 @@
 """Which rows of which map show what an answer was computed from."""
 
-from regard.types import AttentionMap, Evidence, Tokens, Trace
+from dataclasses import replace
 
-__all__ = ["class_evidence", "match_evidence", "span_evidence"]
+from jaxtyping import Float
+from torch import Tensor
+
+from regard.types import AttentionMap, Axis, DenseWeights, Evidence, Tokens, Trace
+
+__all__ = ["add_alignment", "class_evidence", "match_evidence", "span_evidence"]
 
 
 def class_evidence(trace: Trace | None, tokens: Tokens) -> Evidence | None:
@@ -35,6 +40,22 @@ def match_evidence(trace: Trace | None, tokens: Tokens, question: int) -> Eviden
     last, offsets = _last_map(trace), tokens.offsets or ()
     entry = [place for place, (start, stop) in enumerate(offsets) if stop > start >= question]
     return None if last is None else Evidence(last.site, _rows_of(last, tuple(entry)))
+
+
+def add_alignment(
+    trace: Trace | None, question: Tokens, weights: Float[Tensor, "question entry"]
+) -> Trace | None:
+    """The trace of an encoder on an entry, with the attention of a question's tokens to it added.
+
+    None if the encoder read other tokens than the weights are for.
+    """
+    last = _last_map(trace)
+    if trace is None or last is None or len(last.columns) != weights.shape[1]:
+        return None
+    rows = Axis("question", tuple(range(len(weights))))
+    added = AttentionMap("question → entry", "cross", rows, last.columns, DenseWeights(weights[None]))
+    streams = {**trace.streams, "question": question}
+    return replace(trace, streams=streams, maps=(*trace.maps, added))
 
 
 def _last_map(trace: Trace | None) -> AttentionMap | None:

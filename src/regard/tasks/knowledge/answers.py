@@ -17,9 +17,9 @@ from regard.errors import InputError
 from regard.loading import LoadedModel, load
 from regard.models import shipped_models
 from regard.models.matching import Matcher
-from regard.tasks.evidence import class_evidence, match_evidence
+from regard.tasks.evidence import add_alignment, match_evidence
 from regard.tasks.knowledge.base import KnowledgeBase
-from regard.tasks.knowledge.sentences import SentenceRanker
+from regard.tasks.knowledge.sentences import LONGEST, SentenceRanker, align
 from regard.tasks.knowledge.terms import terms_of
 from regard.tasks.knowledge.triples import RankedTriple, TripleBase
 from regard.tasks.models import AnyModel
@@ -34,13 +34,14 @@ __all__ = ["BaseAnswerer"]
 MATCHER, SENTENCES = "knowledge-zh", "trunk-en"
 BM25 = "BM25"  # names what ranked the entries where no model did
 _ANSWERS = 5  # of a result, besides "no answer"
-_RANKED = 16  # entries that a sentence encoder ranks
+_RANKED = 24  # entries that a sentence encoder ranks
 _PASSAGES = 3  # that a reader reads
 _LONGEST_QUESTION = 2000  # characters
-# The score of an entry is nearness + _BM25_SHARE x BM25; the probability that the first one answers
-# the question is a logistic function of its nearness. Fitted on held-out questions of InsuranceQA.
-_BM25_SHARE = 0.01
-_NEAR, _NEAR_SHARPNESS = 0.45, 12.0
+# The score of an entry is the cosine of the means + _ALIGNED x the aligned cosine + _BM25_SHARE x BM25;
+# the probability that it answers the question is a logistic function of it. Fitted on the held-out
+# questions of InsuranceQA.
+_ALIGNED, _BM25_SHARE = 1.0, 0.03
+_LEAST_SCORE, _SCORE_SHARPNESS = 1.2, 5.0
 # Without an encoder: the share of the question's terms that the entry has.
 _SHARED, _SHARED_SHARPNESS = 0.4, 8.0
 
@@ -92,7 +93,7 @@ class BaseAnswerer:
         return TaskResult(
             "answering",
             self._name,
-            {"question": question, "matched": f"{best.masked} | {best.entry.texts[1]}"},
+            {"question": question, "read": best.masked},
             _with_none(candidates, 1 - probability),
             () if shown is None else (InputWindow(0, len(question), shown),),
             evidence=evidence,
@@ -119,9 +120,12 @@ class BaseAnswerer:
             scores = [score for _, score in found]
             logits = [_SHARED_SHARPNESS * (_shared(question, text) - _SHARED) for text in texts]
         else:
-            near = self._ranker.nearness(question, texts).tolist()
-            scores = [a + _BM25_SHARE * b for a, (_, b) in zip(near, found, strict=True)]
-            logits = [_NEAR_SHARPNESS * (each - _NEAR) for each in near]
+            near = self._ranker.nearness(question, texts)
+            scores = [
+                mean + _ALIGNED * aligned + _BM25_SHARE * score
+                for (mean, aligned), (_, score) in zip(near, found, strict=True)
+            ]
+            logits = [_SCORE_SHARPNESS * (score - _LEAST_SCORE) for score in scores]
         order = sorted(range(len(entries)), key=lambda number: -scores[number])[:_ANSWERS]
         probabilities = [1 / (1 + math.exp(-logits[number])) for number in order]
         # an answer that is ranked after another one is no likelier than that
@@ -132,7 +136,7 @@ class BaseAnswerer:
             for number, probability in zip(order, probabilities, strict=True)
         ]
         best = entries[order[0]]
-        window, evidence = self._watch_text(texts[order[0]]) if trace else ((), None)
+        window, evidence = self._watch_texts(question, texts[order[0]]) if trace else ((), None)
         return TaskResult(
             "answering",
             self._name,
@@ -144,14 +148,18 @@ class BaseAnswerer:
             passage=best.passage,
         )
 
-    def _watch_text(self, text: str) -> tuple[tuple[InputWindow, ...], Evidence | None]:
-        """The trace of the encoder on an entry, whose states are averaged over all tokens."""
-        if self._loaded is None:
+    def _watch_texts(
+        self, question: str, text: str
+    ) -> tuple[tuple[InputWindow, ...], Evidence | None]:
+        """The trace of the encoder on an entry, and the attention of the question's tokens to it."""
+        if self._loaded is None or self._ranker is None:
             return (), None
-        (run,) = run_model(self._loaded, [text], _states, trace=True)
-        evidence = class_evidence(run.trace, run.tokens)
-        window = (InputWindow(0, len(text), run.trace),)
-        return window, None if evidence is None else replace(evidence, rows=())
+        asked, entry = self._ranker.encode([question, text])
+        short = _first_tokens(self._loaded, [question, text])
+        runs = run_model(self._loaded, short, _states, trace=True)
+        trace = add_alignment(runs[1].trace, runs[0].tokens, align(asked, entry)[0])
+        evidence = None if trace is None else Evidence(trace.maps[-1].site)
+        return (InputWindow(0, len(short[1]), trace),), evidence
 
     def _from_passages(self, question: str, read: Reader, *, trace: bool) -> TaskResult:
         """What a reader finds in the best passages: the likeliest answer, with its passage."""
@@ -202,6 +210,16 @@ def _model_for(base: KnowledgeBase, model: AnyModel | None, device: str | None) 
 def _load_once(name: str | Path, device: str | None) -> LoadedModel:
     """A shipped model, loaded once for all questions."""
     return load(name, device=device)
+
+
+def _first_tokens(loaded: LoadedModel, texts: Sequence[str]) -> list[str]:
+    """The characters of the tokens that a ranker reads of each text."""
+    tokenizer: Any = loaded.tokenizer
+    encoding = tokenizer(
+        list(texts), truncation=True, max_length=LONGEST, return_offsets_mapping=True
+    )
+    ends = [max(stop for _, stop in offsets) for offsets in encoding["offset_mapping"]]
+    return [text[:end] for text, end in zip(texts, ends, strict=True)]
 
 
 def _is_chinese(base: KnowledgeBase) -> bool:
