@@ -17,7 +17,14 @@ _BATCH = 64  # inputs between two reports of progress
 _WORST = 5  # answers that are printed
 _NAMES = {"f1": "F1"}  # the same in every language
 _PERCENT = {"accuracy": "{:.2%}", "macro_f1": "{:.2%}", "first": "{:.2%}"}
-_PLAIN = {"texts": "{:d}", "questions": "{:d}", "exact": "{:.2f}", "f1": "{:.2f}", "way": "{}", "mrr": "{:.4f}"}
+_PLAIN = {
+    "texts": "{:d}",
+    "questions": "{:d}",
+    "exact": "{:.2f}",
+    "f1": "{:.2f}",
+    "way": "{}",
+    "mrr": "{:.4f}",
+}
 
 
 def evaluate_classifier(

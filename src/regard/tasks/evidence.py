@@ -53,7 +53,9 @@ def add_alignment(
     if trace is None or last is None or len(last.columns) != weights.shape[1]:
         return None
     rows = Axis("question", tuple(range(len(weights))))
-    added = AttentionMap("question → entry", "cross", rows, last.columns, DenseWeights(weights[None]))
+    added = AttentionMap(
+        "question → entry", "cross", rows, last.columns, DenseWeights(weights[None])
+    )
     streams = {**trace.streams, "question": question}
     return replace(trace, streams=streams, maps=(*trace.maps, added))
 

@@ -1,9 +1,9 @@
 """Answers from a knowledge base: the best entries of its kind, each read by the model for it.
 
-    triples      the object of the triple whose subject and relation match the question (`triples`)
-    questions    the answer of an entry that BM25 found and a sentence encoder puts first
-    answers      the same, for answers without questions
-    passages     the words that a reader finds in the best passages
+triples      the object of the triple whose subject and relation match the question (`triples`)
+questions    the answer of an entry that BM25 found and a sentence encoder puts first
+answers      the same, for answers without questions
+passages     the words that a reader finds in the best passages
 """
 
 import math

@@ -187,9 +187,7 @@ def _kind_of_keys(row: dict[str, Any]) -> Kind:
 
 def _texts_of_keys(kind: Kind, row: dict[str, Any]) -> tuple[str, ...] | None:
     """The texts of an object; None for one in which a text is empty."""
-    texts = tuple(
-        next((row[name] for name in names if name in row), None) for names in _KEYS[kind]
-    )
+    texts = tuple(next((row[name] for name in names if name in row), None) for names in _KEYS[kind])
     if not all(isinstance(text, str) for text in texts):
         expected = " and ".join(f'"{names[0]}"' for names in _KEYS[kind])
         raise InputError(f"expected the texts {expected}, as above")

@@ -62,9 +62,7 @@ class TermIndex:
     def build(cls, terms: Iterable[Sequence[str]]) -> "TermIndex":
         """The index of some texts, each as its terms."""
         bm25 = _new_bm25()
-        bm25.index(
-            [list(own) for own in terms], create_empty_token=False, show_progress=False
-        )
+        bm25.index([list(own) for own in terms], create_empty_token=False, show_progress=False)
         return cls(bm25)
 
     @property
@@ -158,9 +156,7 @@ def load_index(path: Path, about: dict[str, Any]) -> TermIndex | None:
             if stored != about | {"format": FORMAT} or not isinstance(count, int):
                 continue
             terms = read_json(folder / "terms.json", max_bytes=MOST_JSON)
-            arrays = {
-                name: np.load(folder / f"{name}.npy", allow_pickle=False) for name in _ARRAYS
-            }
+            arrays = {name: np.load(folder / f"{name}.npy", allow_pickle=False) for name in _ARRAYS}
             return TermIndex.restore(terms, arrays, count)
     return None
 

@@ -45,9 +45,7 @@ class SentenceRanker:
     def nearness(self, question: str, texts: Sequence[str]) -> list[tuple[float, float]]:
         """For each text the cosine of the means, and the aligned cosine."""
         asked, *encoded = self.encode([question, *texts])
-        return [
-            (float(each.mean @ asked.mean), float(align(asked, each)[1])) for each in encoded
-        ]
+        return [(float(each.mean @ asked.mean), float(align(asked, each)[1])) for each in encoded]
 
     @torch.no_grad()
     def encode(self, texts: Sequence[str]) -> list[EncodedText]:
@@ -74,7 +72,9 @@ class SentenceRanker:
         # a model of transformers returns an object
         states = getattr(states, "last_hidden_state", states).float().cpu()
         return [
-            EncodedText(F.normalize(own[: len(row)], dim=-1), F.normalize(own[: len(row)].mean(0), dim=0))
+            EncodedText(
+                F.normalize(own[: len(row)], dim=-1), F.normalize(own[: len(row)].mean(0), dim=0)
+            )
             for own, row in zip(states, rows, strict=True)
         ]
 

@@ -101,27 +101,34 @@ class OverlapScores:
     weights, no_answer = OVERLAP_WEIGHTS, OVERLAP_NO_ANSWER
 
     def __init__(self, relations: list[str]) -> None:
-        self._terms = [set(terms_of(relation)) for relation in relations]
+        self._by_term: dict[str, list[int]] = defaultdict(list)
+        sizes = []
+        for number, relation in enumerate(relations):
+            terms = set(terms_of(relation))
+            sizes.append(len(terms) or 1)
+            for term in terms:
+                self._by_term[term].append(number)
+        self._sizes = torch.tensor(sizes)
 
     def score(self, questions: list[str]) -> Float[Tensor, "question relation"]:
         """The scores of all relations."""
-        rows = []
-        for question in questions:
-            asked = set(terms_of(question))
-            rows.append([len(own & asked) / (len(own) or 1) for own in self._terms])
-        return _OVERLAP_SHARPNESS * torch.tensor(rows)
+        shared = torch.zeros(len(questions), len(self._sizes))
+        for row, question in enumerate(questions):
+            for term in set(terms_of(question)) & self._by_term.keys():
+                shared[row, self._by_term[term]] += 1
+        return _OVERLAP_SHARPNESS * shared / self._sizes
 
 
 class TripleBase:
     """The triples of a base by subject, and what finds subjects and scores relations."""
 
     def __init__(self, base: Base, names: TermIndex, model: Matcher | None) -> None:
-        self._by_subject: dict[str, list[Entry]] = defaultdict(list)
+        self.by_subject: dict[str, list[Entry]] = defaultdict(list)
         for entry in base.entries:
-            self._by_subject[entry.texts[0]].append(entry)
-        self._linker = Linker(self._by_subject, names)
+            self.by_subject[entry.texts[0]].append(entry)
+        self.linker = Linker(self.by_subject, names)
         relations = list(dict.fromkeys(normalise_entry(each.texts[1]) for each in base.entries))
-        self._relations = {relation: number for number, relation in enumerate(relations)}
+        self.relations = {relation: number for number, relation in enumerate(relations)}
         self.scores: RelationScores = (
             OverlapScores(relations) if model is None else MatcherScores(model, relations)
         )
@@ -134,7 +141,7 @@ class TripleBase:
 
     def rank(self, question: str) -> list[RankedTriple]:
         """The triples that may answer a question, best first."""
-        mentions = self._linker.mentions(question)[:_SUBJECTS]
+        mentions = self.linker.mentions(question)[:_SUBJECTS]
         spans = list(dict.fromkeys(mention.span for mention in mentions))[:_MASKS]
         if not spans:
             return []
@@ -144,7 +151,7 @@ class TripleBase:
             self._weigh(mention, entry, masked[mention.span], scores[mention.span])
             for mention in mentions
             if mention.span in scores
-            for entry in self._by_subject[mention.subject]
+            for entry in self.by_subject[mention.subject]
         ]
         return sorted(ranked, key=lambda each: -each.score)
 
@@ -152,7 +159,7 @@ class TripleBase:
         self, mention: Mention, entry: Entry, masked: str, scores: Float[Tensor, " relation"]
     ) -> RankedTriple:
         """A triple with its evidence and the weighted sum of it."""
-        score = scores[self._relations[normalise_entry(entry.texts[1])]]
+        score = scores[self.relations[normalise_entry(entry.texts[1])]]
         evidence = (
             float(score),
             float(score - scores.logsumexp(0)),
@@ -170,4 +177,3 @@ class TripleBase:
         *weights, bias = self.scores.no_answer
         logit = bias + sum(w * x for w, x in zip(weights, best.evidence, strict=True))
         return 1 / (1 + math.exp(-max(-50.0, min(50.0, logit))))
-

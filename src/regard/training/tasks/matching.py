@@ -97,7 +97,9 @@ class Matching:
         numbers: dict[tuple[int, ...], int] = {}
         right, own = [], []
         for count, *entries, _ in examples:
-            places = [numbers.setdefault(tuple(each), len(numbers)) for each in entries[: len(count)]]
+            places = [
+                numbers.setdefault(tuple(each), len(numbers)) for each in entries[: len(count)]
+            ]
             right.append(places)
             wrong = entries[len(count) :]
             chosen = torch.randperm(len(wrong))[:_OWN].tolist()
@@ -150,9 +152,7 @@ class Matching:
             batch = self._evaluation_batch(held_out[start : start + 16]).to(device)
             grid = _match_all(model, batch) if isinstance(model, Matcher) else None
             grid = self._score_pairs(model, batch) if grid is None else grid
-            scores += [
-                row[own >= 0].tolist() for row, own in zip(grid, batch.labels, strict=True)
-            ]
+            scores += [row[own >= 0].tolist() for row, own in zip(grid, batch.labels, strict=True)]
         # the entries of a line come first, the right ones before the others, without repetition
         right = [_flags(each) for each in held_out]
         metrics = match_metrics(scores, right)
@@ -187,7 +187,9 @@ class Matching:
             for row, column in zip(rows, columns, strict=True)
         ]
         inputs = {
-            "input_ids": pad_rows([a + b for a, b in pairs], special_token_id(self.tokenizer, "pad")),
+            "input_ids": pad_rows(
+                [a + b for a, b in pairs], special_token_id(self.tokenizer, "pad")
+            ),
             "attention_mask": pad_rows([[1] * len(a + b) for a, b in pairs], 0),
             "token_type_ids": pad_rows([[0] * len(a) + [1] * len(b) for a, b in pairs], 0),
         }
