@@ -47,6 +47,7 @@ class SharedCharacters:
         }
 
     def __call__(self, question: str) -> list[str]:
+        """The relations that share most characters with a question, best first."""
         scores: Counter[str] = Counter()
         for character in set(question) & self.by_character.keys():
             for relation in self.by_character[character]:
@@ -64,8 +65,11 @@ def main(folder: Path, out: Path) -> None:
     similar = SharedCharacters(sorted({each for own in relations.values() for each in own}))
     out.mkdir(parents=True, exist_ok=True)
     for split in ("train", "dev"):
-        rows = gzip.open(folder / f"{split}.jsonl.gz", "rt", encoding="utf-8")
-        with rows, (out / f"{split}.jsonl").open("w", encoding="utf-8") as target:
+        source = folder / f"{split}.jsonl.gz"
+        with (
+            gzip.open(source, "rt", encoding="utf-8") as rows,
+            (out / f"{split}.jsonl").open("w", encoding="utf-8") as target,
+        ):
             for line in rows:
                 row = json.loads(line)
                 asked, right = row["question"], normalise_entry(row["relation"])

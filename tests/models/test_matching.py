@@ -1,4 +1,4 @@
-"""A matcher scores a grid of pairs as it scores each pair, and its attention stays between texts."""
+"""A matcher scores a grid of pairs as it scores each pair; its attention is between the texts."""
 
 import pytest
 import torch

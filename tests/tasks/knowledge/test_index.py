@@ -1,4 +1,4 @@
-"""An index finds what shares terms, is kept beside its base, and is made again when files change."""
+"""An index finds what shares terms, is kept beside its base, and made again when files change."""
 
 import os
 

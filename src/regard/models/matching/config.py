@@ -14,9 +14,9 @@ class MatcherConfig(Config):
     """The settings of a Matcher.
 
     `hidden` is the width of both directions of the encoder together, `d_match` that of the keys and
-    values of the attention between question and entry. `evidence_weights` and `answer_weights` are for
-    answers from triples: what counts how much in ranking them, and in telling that the base has no
-    answer; without them the ranking uses weights of its own.
+    values of the attention between question and entry. `evidence_weights` and `answer_weights`
+    are for answers from triples: what counts how much in ranking them, and in telling that the base
+    has no answer; without them the ranking uses weights of its own.
     """
 
     vocab: int = 4000

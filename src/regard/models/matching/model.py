@@ -5,15 +5,15 @@ a recurrent encoder as in ESIM (Chen et al. 2017, section 3.1):
 
 1. Attend: each token of the entry attends to the question, and each token of the question to the
    entry. For 多高 (how tall) against 身高 (height), 高 attends to 高, and 身 to 多.
-2. Compare: a token of the entry, its context from the question and their product become a vector of
-   how well the token is accounted for.
+2. Compare: a token of the entry, its context from the question and their product become a vector
+   of how well the token is accounted for.
 3. Aggregate: each of these vectors gives a number, and their mean is the score of the entry. To it
-   the question adds how well each of its tokens found a counterpart, weighted by a gate: 请问 (please
-   tell me) needs none.
+   the question adds how well each of its tokens found a counterpart, weighted by a gate: 请问
+   (please tell me) needs none.
 
 Each text is encoded alone. A question can be matched with thousands of entries whose states were
-computed before, all in one product (`match`); `forward` reads single pairs, as a cross-encoder does,
-and computes the same numbers, with maps that can be traced.
+computed before, all in one product (`match`); `forward` reads single pairs, as a cross-encoder
+does, and computes the same numbers, with maps that can be traced.
 """
 
 from typing import Any, NamedTuple

@@ -37,9 +37,9 @@ _ANSWERS = 5  # of a result, besides "no answer"
 _RANKED = 24  # entries that a sentence encoder ranks
 _PASSAGES = 3  # that a reader reads
 _LONGEST_QUESTION = 2000  # characters
-# The score of an entry is the cosine of the means + _ALIGNED x the aligned cosine + _BM25_SHARE x BM25;
-# the probability that it answers the question is a logistic function of it. Fitted on the held-out
-# questions of InsuranceQA.
+# The score of an entry is the cosine of the means + _ALIGNED x the aligned cosine + _BM25_SHARE x
+# BM25; the probability that it answers the question is a logistic function of it. Fitted on the
+# held-out questions of InsuranceQA.
 _ALIGNED, _BM25_SHARE = 1.0, 0.03
 _LEAST_SCORE, _SCORE_SHARPNESS = 1.2, 5.0
 # Without an encoder: the share of the question's terms that the entry has.
@@ -151,7 +151,7 @@ class BaseAnswerer:
     def _watch_texts(
         self, question: str, text: str
     ) -> tuple[tuple[InputWindow, ...], Evidence | None]:
-        """The trace of the encoder on an entry, and the attention of the question's tokens to it."""
+        """The trace of the encoder on an entry, with the attention of the question to it."""
         if self._loaded is None or self._ranker is None:
             return (), None
         asked, entry = self._ranker.encode([question, text])

@@ -71,6 +71,6 @@ def open_base(path: str | Path) -> KnowledgeBase:
 
 
 @lru_cache(maxsize=_BASES)
-def _open(path: Path, marks: tuple[Any, ...]) -> KnowledgeBase:  # noqa: ARG001  marks are the key
+def _open(path: Path, marks: tuple[Any, ...]) -> KnowledgeBase:
     """The base of a path whose files have these marks."""
     return KnowledgeBase(read_base(path))

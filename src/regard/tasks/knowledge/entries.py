@@ -11,9 +11,10 @@ import gzip
 import os
 import zlib
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from regard.documents import parse_json
 from regard.errors import FileError, InputError
@@ -70,7 +71,8 @@ class Base:
 
         >>> from pathlib import Path
         >>> from regard.tasks.knowledge.entries import Base, Entry
-        >>> Base(Path("faq.tsv"), "questions", (Entry(("Why?", "So."), "faq.tsv:1"),), ()).description
+        >>> entries = (Entry(("Why?", "So."), "faq.tsv:1"),)
+        >>> Base(Path("faq.tsv"), "questions", entries, ()).description
         'faq.tsv: 1 entry, questions with answers'
         """
         count = len(self.entries)
@@ -251,7 +253,6 @@ def _too_long(path: Path, number: int, size: int) -> str:
     return f"{path} has more than {MOST_BYTES:,} bytes; divide it into several bases"
 
 
-def _open(path: Path) -> BinaryIO:
+def _open(path: Path) -> AbstractContextManager[Any]:
     """The file, decompressed as it is read if its name ends with .gz."""
-    opened: Any = gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb")
-    return opened  # type: ignore[no-any-return]
+    return gzip.GzipFile(path) if path.suffix.lower() == ".gz" else path.open("rb")

@@ -7,10 +7,10 @@ be written:
     .facts.tsv.regard-index/
         about.json       what it was made from: names, sizes and times of files, settings
         terms.json       the number of each term
-        data.npy, indices.npy, indptr.npy      the BM25 score of each term in each text, by term
+        data.npy, indices.npy, indptr.npy      the BM25 scores of each term
 
-It is made again when a file changed, written whole or not at all, and read as plain numbers: nothing
-in it is executed, and an index that does not fit together is made again.
+It is made again when a file changed, written whole or not at all, and read as plain numbers:
+nothing in it is executed, and an index that does not fit together is made again.
 """
 
 import hashlib

@@ -3,6 +3,7 @@
 import re
 from functools import cache
 from importlib.util import find_spec
+from itertools import pairwise
 from typing import Any
 
 from regard.tasks.knowledge.normalise import normalise
@@ -12,11 +13,12 @@ __all__ = ["character_terms", "stemmer_name", "terms_of"]
 _RUN = re.compile(r"[㐀-鿿぀-ヿ]+|[^\W_]+(?:['’][^\W_]+)?")
 _CJK = re.compile(r"[㐀-鿿぀-ヿ]")
 # words of English that are in most texts
-_FREQUENT = frozenset(
+_FREQUENT_WORDS = (
     "a an and are as at be been but by can did do does for from had has have how i if in is it its "
     "me my of on or so than that the their there these they this to was we were what when where "
-    "which who why will with would you your".split()
+    "which who why will with would you your"
 )
+_FREQUENT = frozenset(_FREQUENT_WORDS.split())
 
 
 @cache
@@ -63,4 +65,4 @@ def character_terms(text: str) -> list[str]:
 
 def _pieces(run: str) -> list[str]:
     """The characters of a run and its pairs of neighbours."""
-    return [*run, *map("".join, zip(run, run[1:], strict=False))]
+    return [*run, *map("".join, pairwise(run))]

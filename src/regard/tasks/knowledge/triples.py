@@ -3,12 +3,12 @@
 For 姚明有多高 (how tall is Yao Ming) and a base with (姚明, 身高, 229厘米):
 
 1. `linking` finds the subjects that the question names: 姚明, and 姚 if the base has it.
-2. The matcher reads the question with the name masked, 〓有多高, against all relations of the base at
-   once, which gives the relation 身高 a score, and a probability among all relations.
-3. Each triple of a candidate subject has evidence: the score and log-probability of its relation, and
-   how well its subject was named. The weighted sum ranks the triples.
-4. Whether the best one is an answer at all is a logistic regression on its evidence: a relation that
-   is far less likely than another one of the base is no answer.
+2. The matcher reads the question with the name masked, 〓有多高, against all relations of the base
+   at once, which gives the relation 身高 a score, and a probability among all relations.
+3. Each triple of a candidate subject has evidence: the score and log-probability of its relation,
+   and how well its subject was named. The weighted sum ranks the triples.
+4. Whether the best one is an answer at all is a logistic regression on its evidence: a relation
+   that is far less likely than another one of the base is no answer.
 
 The weights of steps 3 and 4 are fitted on held-out questions and stored with the matcher.
 """
@@ -52,7 +52,7 @@ class RelationScores(Protocol):
 
 
 class RankedTriple(NamedTuple):
-    """A triple with its evidence, the weighted sum of it, and the question as the matcher read it."""
+    """A triple, the question as the matcher read it, the evidence and its weighted sum."""
 
     entry: Entry
     masked: str
