@@ -31,6 +31,7 @@ MODULES = (
     "diagnosis",
     "survey",
     "start",
+    "knowledge",
 )
 
 

@@ -46,8 +46,26 @@ def questions(folder):
     (folder / "questions.jsonl").write_text("\n".join(map(json.dumps, rows)))
 
 
+def matches(folder):
+    """What of whom: the right entry is the word that is asked for."""
+    words = ("age", "height", "home", "name", "work")
+    rows = [
+        {"question": f"{who} {word}", "right": word, "wrong": [w for w in words if w != word]}
+        for who in NAMES
+        for word in words
+    ]
+    (folder / "matches.jsonl").write_text("\n".join(map(json.dumps, rows)))
+
+
+FILES = {
+    "classification": "texts.tsv",
+    "answering": "questions.jsonl",
+    "matching": "matches.jsonl",
+}
+
+
 def recipe(folder, task, model, **plan):
-    data = "texts.tsv" if task == "classification" else "questions.jsonl"
+    data = FILES[task]
     names = 'labels = ["negative", "positive"]' if task == "classification" else ""
     extra = "\n".join(f"{key} = {json.dumps(value)}" for key, value in plan.items())
     path = folder / "recipe.toml"
@@ -212,3 +230,34 @@ def test_two_processes_train_a_classifier_as_one_does(tmp_path):
         labelled(folder)
         losses.append(last_loss(folder, processes))
     assert losses[1] == pytest.approx(losses[0], rel=1e-4)
+
+
+MATCHERS = {
+    "matcher": "class = 'matcher'\nd_embed = 16\nhidden = 16\nd_match = 8\ndropout = 0.0",
+    "transformer": SIZES,
+}
+
+
+@pytest.mark.parametrize("kind", MATCHERS)
+def test_a_matcher_learns_which_entry_answers(tmp_path, kind):
+    matches(tmp_path)
+    path = recipe(tmp_path, "matching", MATCHERS[kind], steps=60, evaluate_every=60)
+    events = []
+    ended = regard.train(path, device="cpu", callbacks=[events.append])
+    metrics = next(each.metrics for each in events if type(each).__name__ == "Evaluated")
+    assert metrics["first"] > 0.9
+    assert metrics["mrr"] >= metrics["first"]
+    assert from_pretrained(ended.path).config.ending in ("match", "classes")
+
+
+def test_training_a_matcher_after_a_stop_ends_at_the_same_weights(tmp_path):
+    weights = []
+    for name, stops in (("whole", [6]), ("stopped", [3, 6])):
+        folder = tmp_path / name
+        folder.mkdir()
+        matches(folder)
+        for steps in stops:
+            path = recipe(folder, "matching", MATCHERS["matcher"], steps=steps)
+            ended = regard.train(path, device="cpu")
+        weights.append(from_pretrained(ended.path).state_dict())
+    assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])

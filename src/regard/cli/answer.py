@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from regard.cli import options
+from regard.cli.answer_base import answer_from_base
 from regard.cli.inputs import STDIN, is_file, read_text, read_texts
 from regard.cli.lazy import command
 from regard.cli.task_results import (
@@ -29,7 +30,8 @@ _EXAMPLES = """\b
 Examples:
   regard answer "Who wrote it?" --context "Ada wrote it." --model ./minilm-squad
   regard answer "Who is Ahab?" --context moby_dick.txt --model ./minilm-squad --out ahab.html
-  regard answer --file questions.jsonl --model ./minilm-squad --json > answers.jsonl"""
+  regard answer --file questions.jsonl --model ./minilm-squad --json > answers.jsonl
+  regard answer "How do I reset my password?" --base faq.tsv"""
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,7 @@ class AnswerOptions(TaskOptions):
 
     questions: tuple[str, ...]
     context: str | None
+    base: Path | None
     must_answer: bool
 
 
@@ -55,6 +58,13 @@ class Question(NamedTuple):
     "--context",
     metavar="TEXT|FILE",
     help="The text to find the answers in, or the path of a file with it, in UTF-8; - is stdin.",
+)
+@click.option(
+    "--base",
+    metavar="PATH",
+    type=click.Path(path_type=Path),
+    help="The knowledge base to find the answers in: a folder of .txt and .md files, or a .tsv or "
+    ".jsonl file of questions and answers or of triples.",
 )
 @options.named_model
 @options.file(
@@ -74,6 +84,12 @@ def answer(**arguments: Any) -> None:
     Answers each QUESTION from the text of --context with a question answering model: a folder or
     hub name of Hugging Face. A long text is read in overlapping windows.
 
+    With --base the answer comes from a knowledge base, and so does its source. A .tsv file has
+    three columns (subject, relation, object), two (question, answer) or one (answer); an object in
+    .jsonl has the keys "subject", "relation", "object" or "question", "answer" or "text". Any of
+    them may be gzipped. An index is kept beside the base, in a folder that ends with .regard-index,
+    and made again when a file changes.
+
     For one question the picture is drawn: question and text, shaded by what the words of the answer
     attended to, the answer underlined. For several each line has the answer, its probability and
     the question. --json prints one object per question and line, with the characters from "start"
@@ -86,6 +102,9 @@ def _answer_all(options: AnswerOptions) -> None:
     """Answer all questions, and print or draw the result of each."""
     from regard.tasks.models import TaskModels
 
+    if options.base is not None:
+        answer_from_base(options)
+        return
     questions = _read_questions(options)
     check_picture_file(options.out, len(questions))
     with task_errors_name_options():
@@ -104,7 +123,9 @@ def _read_questions(options: AnswerOptions) -> list[Question]:
             return [Question(each["question"], each["context"]) for each in records]
         questions = [each["question"] for each in read_records(file, ["question"])]
     elif options.context is None:
-        raise click.UsageError("no text to find the answer in; give --context TEXT or a file of it")
+        raise click.UsageError(
+            "no text to find the answer in; give --context TEXT or a file of it, or --base PATH"
+        )
     elif options.context == STDIN and not options.questions and file is None:
         raise click.UsageError("--context - reads the text from stdin; give a QUESTION or --file")
     else:

@@ -107,7 +107,9 @@ def evaluate(**arguments: Any) -> None:
     (.tsv, or .jsonl with text and label): accuracy, macro F1 and the confusion matrix. For a model
     that answers questions it is .jsonl with question, context and answers: exact match and F1,
     counted as SQuAD does, or CMRC 2018 for Chinese, and the worst answers. For a model that writes,
-    .jsonl with text and summary gives ROUGE and the worst summaries. Files may be gzipped.
+    .jsonl with text and summary gives ROUGE and the worst summaries. For a matcher it has question,
+    right and wrong entries (.tsv, or .jsonl with question, right and wrong): how often the first is
+    right, and the mean reciprocal rank. Files may be gzipped.
 
     A file of alignments has on each line the words of both sides and the links i-j (sure) or ipj
     (possible), separated by tabs; or the links alone, one line for each line of DATA. The model is
@@ -143,7 +145,7 @@ def _evaluate(options: EvaluateOptions) -> None:
     from regard.loading import load
 
     loaded = load(options.model, device=options.device)
-    if loaded.answers or (loaded.classifies and not loaded.sees):
+    if loaded.answers or loaded.matches or (loaded.classifies and not loaded.sees):
         _evaluate_task(loaded, options)
         return
     if loaded.translates and not loaded.sees and _has_summaries(options.data):
@@ -163,11 +165,19 @@ def _evaluate(options: EvaluateOptions) -> None:
 
 def _evaluate_task(loaded: "LoadedModel", options: EvaluateOptions) -> None:
     """Print the metrics of a classifier or of a reader, or write them to --out."""
-    from regard.cli.evaluate_tasks import evaluate_classifier, evaluate_reader, format_task_metrics
+    from regard.cli.evaluate_tasks import (
+        evaluate_classifier,
+        evaluate_matcher,
+        evaluate_reader,
+        format_task_metrics,
+    )
 
-    _refuse_translation_options(options, "this one labels texts or finds answers in them")
+    _refuse_translation_options(options, "this one labels texts, or finds or ranks answers")
     loaded.tokenizer  # noqa: B018  refuses a model without one
-    evaluate_model = evaluate_reader if loaded.answers else evaluate_classifier
+    if loaded.matches:
+        evaluate_model = evaluate_matcher
+    else:
+        evaluate_model = evaluate_reader if loaded.answers else evaluate_classifier
     record = evaluate_model(loaded, options.data, options.limit, quiet=options.quiet)
     text = to_json_text(record) if options.as_json else format_task_metrics(record, options.lang)
     write_lines([text], options.out)

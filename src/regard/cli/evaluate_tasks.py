@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "evaluate_classifier",
+    "evaluate_matcher",
     "evaluate_reader",
     "evaluate_summariser",
     "format_task_metrics",
@@ -27,8 +28,15 @@ _NAMES = {  # the same in every language
     "rouge2": "ROUGE-2",
     "rougeL": "ROUGE-L",
 }
-_PERCENT = {"accuracy": "{:.2%}", "macro_f1": "{:.2%}"}
-_PLAIN = {"texts": "{:d}", "questions": "{:d}", "exact": "{:.2f}", "f1": "{:.2f}", "way": "{}"}
+_PERCENT = {"accuracy": "{:.2%}", "macro_f1": "{:.2%}", "first": "{:.2%}"}
+_PLAIN = {
+    "texts": "{:d}",
+    "questions": "{:d}",
+    "exact": "{:.2f}",
+    "f1": "{:.2f}",
+    "way": "{}",
+    "mrr": "{:.4f}",
+}
 _ROUGE = dict.fromkeys(("rouge1", "rouge2", "rougeL"), "{:.2f}")
 
 
@@ -114,6 +122,26 @@ def evaluate_summariser(
     ]
     worst = sorted(rows, key=lambda row: row["rouge"])[:_WORST]
     return {"texts": len(records), **mean_rouge(scores)._asdict(), "worst": worst}
+
+
+def evaluate_matcher(
+    loaded: "LoadedModel", data: Path, limit: int | None, *, quiet: bool
+) -> dict[str, Any]:
+    """How often the first entry is right, and the mean reciprocal rank, of a matcher."""
+    from regard.cli.progress import progress_bar
+    from regard.tasks.knowledge.triples import MatcherScores
+    from regard.training.match_metrics import match_metrics
+    from regard.training.matches import MatchFiles
+
+    rows = list(islice(MatchFiles((data,)), limit))
+    scores, right = list[list[float]](), list[list[bool]]()
+    with progress_bar(len(rows), quiet=quiet) as bar:
+        for row in rows:
+            entries = list(dict.fromkeys([*row.right, *row.wrong]))
+            scores.append(MatcherScores(loaded.model, entries).score([row.question])[0].tolist())
+            right.append([entry in row.right for entry in entries])
+            bar.show(len(scores))
+    return asdict(match_metrics(scores, right))
 
 
 def format_task_metrics(record: dict[str, Any], language: str) -> str:

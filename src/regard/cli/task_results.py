@@ -137,11 +137,17 @@ def print_results(results: Iterator["TaskResult | None"], options: TaskOptions, 
 
 
 def _format_line(result: "TaskResult", language: str) -> str:
-    """The answer, its probability and the text or question, in one line; a summary alone."""
+    """The answer, its probability, the text or question, and the source in a base, in one line.
+
+    A summary stands alone.
+    """
     if result.task == "summarisation":
         return _answer(result.answer, language)
     text = result.inputs.get("question", result.inputs.get("text", ""))
-    return _CELL_GAP.join((_answer(result.answer, language), f"{result.score:.3f}", text))
+    cells = [_answer(result.answer, language), f"{result.score:.3f}", text]
+    if result.passage is not None and result.source is not None:
+        cells.append(result.source)
+    return _CELL_GAP.join(cells)
 
 
 def _answer(text: str | None, language: str) -> str:

@@ -19,8 +19,9 @@ class Abilities(NamedTuple):
     """What a model is for.
 
     A model that `translates` writes a text about another input, its source; one that `continues`
-    goes on with the text it is given; one that `classifies` gives a label, and one that `answers`
-    finds the answer to a question in a text. It `sees` if its input is a picture, and `hears` if
+    goes on with the text it is given; one that `classifies` gives a label, one that `answers`
+    finds the answer to a question in a text, and one that `matches` says how well an entry of a
+    knowledge base answers a question. It `sees` if its input is a picture, and `hears` if
     its input is a sound.
     """
 
@@ -30,6 +31,7 @@ class Abilities(NamedTuple):
     sees: bool
     hears: bool = False
     answers: bool = False
+    matches: bool = False
 
 
 def abilities_of_native_model(model: Any) -> Abilities:
@@ -41,6 +43,7 @@ def abilities_of_native_model(model: Any) -> Abilities:
         classifies=_head(model) == "classes" or hasattr(getattr(model, "config", None), "classes"),
         sees=reads_pictures(model),
         answers=_head(model) == "spans",
+        matches=_head(model) == "match",
     )
 
 

@@ -46,6 +46,7 @@ _CLASS_TASKS = {
     "PointerGenerator": "translates",
     "Captioner": "sees",
     "Recogniser": "sees",
+    "Matcher": "matches",
 }  # fmt: skip
 
 
@@ -54,9 +55,9 @@ class ModelDescription:
     """A model as its files describe it; what they do not state is None or empty.
 
     `layers` and `vocabulary` have two numbers if encoder and decoder have their own. `task` is one
-    of translates, continues, fills, classifies, answers, sees and reads. `loads` is the package
-    whose class loads the model, "regard" or "transformers", and `why` the reason if it is not
-    "regard". `score` is the first row of the table of metrics in the model's card.
+    of translates, continues, fills, classifies, answers, matches, sees and reads. `loads` is the
+    package whose class loads the model, "regard" or "transformers", and `why` the reason if it is
+    not "regard". `score` is the first row of the table of metrics in the model's card.
     """
 
     name: str

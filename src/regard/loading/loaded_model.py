@@ -66,6 +66,7 @@ class LoadedModel:
     sees: bool
     hears: bool
     answers: bool = False
+    matches: bool = False
     context_length: int | None = None
     labels: tuple[str, ...] = ()
     multi_label: bool = False

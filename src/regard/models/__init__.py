@@ -4,6 +4,7 @@ from regard.models.checkpoints import Pretrained, from_pretrained, shipped_model
 from regard.models.config import Config
 from regard.models.generation import GeneratedSequences, GenerationSettings
 from regard.models.images import Captioner, CaptionerConfig, Recogniser, RecogniserConfig
+from regard.models.matching import Matcher, MatcherConfig
 from regard.models.recurrent import (
     ClassifierConfig,
     PointerGenerator,
@@ -25,6 +26,8 @@ __all__ = [
     "Config",
     "GeneratedSequences",
     "GenerationSettings",
+    "Matcher",
+    "MatcherConfig",
     "PointerGenerator",
     "PointerGeneratorConfig",
     "Pretrained",

@@ -31,7 +31,7 @@ of which map a picture should show first (`result.evidence`, found by `evidence.
 not drawn here: `regard.views` draws any `TaskResult`.
 """
 
-from regard.tasks.answering import answer
+from regard.tasks.asking import answer
 from regard.tasks.classification import classify
 from regard.tasks.summarisation import summarise
 from regard.tasks.translation import translate

@@ -18,12 +18,23 @@ from torch import Tensor
 from regard.attribution.clean_run import CleanRun
 from regard.attribution.erasure import Eraser
 from regard.loading import LoadedModel
-from regard.types import AttentionMap, Attribution, Evidence, TaskResult, Tokens, Trace
+from regard.types import (
+    AttentionMap,
+    Attribution,
+    Axis,
+    DenseWeights,
+    Evidence,
+    TaskResult,
+    Tokens,
+    Trace,
+)
 
 __all__ = [
+    "add_alignment",
     "class_evidence",
     "evidence_weights",
     "explained_evidence",
+    "match_evidence",
     "span_evidence",
     "summary_evidence",
 ]
@@ -141,6 +152,31 @@ def summary_evidence(
         copied += 1
     share = copied / real if real else None
     return Evidence(last.site, (), tuple(sorted(marked))), share
+
+
+def match_evidence(trace: Trace | None, tokens: Tokens, question: int) -> Evidence | None:
+    """The rows of the tokens of an entry, which attend to a question of so many characters."""
+    last, offsets = _last_map(trace), tokens.offsets or ()
+    entry = [place for place, (start, stop) in enumerate(offsets) if stop > start >= question]
+    return None if last is None else Evidence(last.site, _rows_of(last, tuple(entry)))
+
+
+def add_alignment(
+    trace: Trace | None, question: Tokens, weights: Float[Tensor, "question entry"]
+) -> Trace | None:
+    """The trace of an encoder on an entry, with the attention of a question's tokens to it added.
+
+    None if the encoder read other tokens than the weights are for.
+    """
+    last = _last_map(trace)
+    if trace is None or last is None or len(last.columns) != weights.shape[1]:
+        return None
+    rows = Axis("question", tuple(range(len(weights))))
+    added = AttentionMap(
+        "question → entry", "cross", rows, last.columns, DenseWeights(weights[None])
+    )
+    streams = {**trace.streams, "question": question}
+    return replace(trace, streams=streams, maps=(*trace.maps, added))
 
 
 def _last_map(trace: Trace | None) -> AttentionMap | None:

@@ -19,6 +19,7 @@ from regard.models import Transformer, TransformerConfig, from_pretrained
 from regard.models.checkpoints.locations import checkpoint_folder, shipped_models
 from regard.models.generation import GenerationSettings
 from regard.models.low_rank import add_low_rank, merge_low_rank
+from regard.models.matching import Matcher, MatcherConfig
 from regard.models.recurrent import (
     ClassifierConfig,
     PointerGenerator,
@@ -47,12 +48,14 @@ _MODEL_CLASSES: dict[str, tuple[Any, Any]] = {
     "recurrent-classifier": (RecurrentClassifier, ClassifierConfig),
     "recurrent-reader": (RecurrentReader, ReaderConfig),
     "pointer-generator": (PointerGenerator, PointerGeneratorConfig),
+    "matcher": (Matcher, MatcherConfig),
 }
 # The classes of models that can be trained on a task; all others read a source and write.
 _TASK_CLASSES = {
     "classification": ("transformer", "recurrent-classifier"),
     "answering": ("transformer", "recurrent-reader"),
     "summarisation": ("pointer-generator",),
+    "matching": ("transformer", "matcher"),
 }
 
 

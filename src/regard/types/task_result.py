@@ -74,8 +74,9 @@ class TaskResult:
     `candidates` are in descending order of score, so that the first is the answer. `inputs` are the
     texts that were given, by name ("text", or "question" and "context"). A long input is read in
     several `windows`; `decisive` is the index of the window that the answer comes from. `source`
-    names the file or entry that an answer was found in. `copied` is the share of a summary's tokens
-    that were copied from the text.
+    names the file or entry that an answer was found in, and `passage` is the text of that entry if
+    it was found in a knowledge base. `copied` is the share of a summary's tokens that were copied
+    from the text.
 
     >>> from regard.types import Candidate, TaskResult
     >>> candidates = (Candidate("positive", 0.75), Candidate("negative", 0.25))
@@ -95,6 +96,7 @@ class TaskResult:
     evidence: Evidence | None = None
     source: str | None = None
     copied: float | None = None
+    passage: str | None = None
 
     def __post_init__(self) -> None:
         if not self.candidates:
@@ -150,6 +152,8 @@ class TaskResult:
             if self.task == "answering":
                 start, stop = self.span or (None, None)
                 record |= {"start": start, "end": stop, "source": self.source}
+                if self.passage is not None:
+                    record["passage"] = self.passage
             if self.task == "summarisation":
                 record["copied"] = self.copied
             record["alternatives"] = [candidate.to_json() for candidate in self.alternatives]

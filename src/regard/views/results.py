@@ -76,7 +76,9 @@ def result_trace(result: TaskResult, language: str | None = None) -> tuple[Trace
     row = Axis(ANSWER_STREAM, (0,))
     added = AttentionMap(site, "cross", row, shown.columns, DenseWeights(weights))
     read = shown.columns.stream
-    separated = _separate_question(trace.streams[read], result.inputs.get("question"))
+    # only a model that read question and text together has both in one stream
+    asked = result.inputs.get("question" if "context" in result.inputs else "read")
+    separated = _separate_question(trace.streams[read], asked)
     streams = {**trace.streams, read: separated, ANSWER_STREAM: added_stream}
     return replace(trace, streams=streams, maps=(*trace.maps, added)), site
 

@@ -20,6 +20,7 @@ from typing import Any
 from regard.training.tasks.answering import Answering
 from regard.training.tasks.classification import Classification
 from regard.training.tasks.language_modelling import LanguageModelling
+from regard.training.tasks.matching import Matching
 from regard.training.tasks.summarisation import Summarisation
 from regard.training.tasks.translation import Translation
 
@@ -28,6 +29,7 @@ __all__ = [
     "Answering",
     "Classification",
     "LanguageModelling",
+    "Matching",
     "Summarisation",
     "Translation",
 ]
@@ -38,4 +40,5 @@ TASKS: dict[str, Any] = {
     "classification": Classification,
     "answering": Answering,
     "summarisation": Summarisation,
+    "matching": Matching,
 }
