@@ -26,10 +26,10 @@ one of two ways. Softmax over inner products goes to torch's fused kernel (`fuse
 queries (`sliced`) or as overlapping strips of keys (`banded`) where the mask lets keys be skipped.
 Everything else is computed from explicit scores, a block of queries at a time (`mechanism`).
 
-`heads` adds learned projections, `coattention` a second direction, `positions` encodes positions, `hard` and `entmax` are
-normalizers, `additive` computes Bahdanau's score. `projection` and `quantised` are the matrix
-products of decoding. `entries` is the catalog of mechanisms by name, and `tap` describes a call of
-`attend` to whoever watches a model.
+`heads` adds learned projections, `coattention` a second direction, `positions` encodes positions,
+`hard` and `entmax` are normalizers, `additive` computes Bahdanau's score. `projection` and
+`quantised` are the matrix products of decoding. `entries` is the catalog of mechanisms by name, and
+`tap` describes a call of `attend` to whoever watches a model.
 """
 
 from regard.attention import tap as _tap  # noqa: F401  registers the tap of `attend`

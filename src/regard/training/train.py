@@ -70,12 +70,10 @@ def train(
         torch.manual_seed(recipe.seed)
         tokenizer = _tokenizer(recipe, ranks)
         model = build_model(recipe, tokenizer)
-        words = getattr(model, "words", None)
-        # the checkpoint of a run that is resumed holds what was prepared when it began
-        if isinstance(words, PairedEmbedding) and not checkpoints(recipe.folder / "checkpoints"):
-            texts = TASKS[recipe.task].texts(recipe)
-            prepare_embeddings(words, tokenizer, texts, recipe.model.get("vectors"))
         task: Any = TASKS[recipe.task](recipe, tokenizer)
+        # the checkpoint of a run that is resumed holds what was prepared when it began
+        if not checkpoints(recipe.folder / "checkpoints"):
+            _prepare_model(recipe, model, task)
         loop = Loop(model, task, recipe.plan, recipe.folder, ranks, callbacks)
         ended = loop.run()
         if ranks.is_first and ended.reason in ("done", "stopped early"):
@@ -87,6 +85,16 @@ def train(
         for callback in callbacks if ranks.is_first else ():
             callback(ended)
     return ended
+
+
+def _prepare_model(recipe: Recipe, model: Any, task: Any) -> None:
+    """Set what follows from the training files without gradient steps."""
+    words = getattr(model, "words", None)
+    if isinstance(words, PairedEmbedding):
+        vectors = recipe.model.get("vectors")
+        prepare_embeddings(words, model.tokenizer, TASKS[recipe.task].texts(recipe), vectors)
+    if hasattr(task, "prepare"):
+        task.prepare(model)
 
 
 def build_model(recipe: Recipe, tokenizer: Tokenizer) -> Any:
