@@ -1,6 +1,6 @@
-"""Makes the corpus of the Chinese reader from public sets of questions with a text.
+r"""Makes the corpus of the Chinese reader from public sets of questions with a text.
 
-    python recipes/answers/prepare_zh.py --train cmrc2018-train.jsonl.gz drcd-dureader.jsonl.gz \\
+    python recipes/answers/prepare_zh.py --train cmrc2018-train.jsonl.gz drcd-dureader.jsonl.gz \
         --dev drcd-dureader-dev.jsonl.gz --test cmrc2018_dev.json --to recipes/answers/corpus/zh
 
 Lines of .jsonl[.gz] files have "question", "context" and "answers" (objects with "text" and
@@ -93,7 +93,7 @@ def main() -> None:
     dev = [row for row in train if row["context"] in held_out] + dev
     train = [row for row in train if row["context"] not in held_out]
     for rows in (train, dev):
-        random.Random(0).shuffle(rows)  # noqa: S311  an order, not a secret
+        random.Random(0).shuffle(rows)
     args.to.mkdir(parents=True, exist_ok=True)
     for name, rows in (("train", train), ("dev", dev), ("test", test)):
         write_rows(args.to / f"{name}.jsonl", rows)

@@ -1,6 +1,6 @@
-"""Makes the corpus of the Chinese sentiment recipe from three public sets of reviews.
+r"""Makes the corpus of the Chinese sentiment recipe from three public sets of reviews.
 
-    python recipes/sentiment/prepare_zh.py --hotels chnsenticorp --shopping online-shopping-zh \\
+    python recipes/sentiment/prepare_zh.py --hotels chnsenticorp --shopping online-shopping-zh \
         --meals waimai-zh --to recipes/sentiment/corpus/zh
 
 Each folder has the files train, dev and test (.tsv or .tsv.gz) with lines `text<TAB>label`: of

@@ -8,9 +8,11 @@ import torch
 import regard
 from regard.errors import InputError
 from regard.models import from_pretrained
+from regard.models.recurrent.linear_logits import LinearLogits
 from regard.models.recurrent.pairs import PairedEmbedding
 from regard.models.tokenizers import Tokenizer
 from regard.training.embeddings import prepare_embeddings
+from regard.training.linear_fit import fit_linear_logits
 
 TEXTS = ["不好吃", "好吃", "真好", "真好吃", "不去"]
 VECTORS = "好 1 0 0\n好吃 0 2 0\n不好 0 0 3\n真的好 9 9 9\n贵 9 9 9\n"
@@ -43,7 +45,7 @@ def test_tokens_and_pairs_that_are_words_get_the_vectors_of_a_mean_norm_of_one(t
     embedding = embedding_of(tokenizer, tmp_path)
     token = embedding.table.weight[tokenizer.convert_tokens_to_ids("好")]
     torch.testing.assert_close(token, torch.tensor([0.5, 0.0, 0.0]))
-    rows = dict(zip(embedding.pairs.known_pairs(), embedding.pairs.table.weight[1:]))
+    rows = dict(zip(embedding.pairs.known_pairs(), embedding.pairs.table.weight[1:], strict=True))
     good = tuple(tokenizer("好吃", add_special_tokens=False)["input_ids"])
     torch.testing.assert_close(rows[good], torch.tensor([0.0, 1.0, 0.0]))
 
@@ -51,7 +53,7 @@ def test_tokens_and_pairs_that_are_words_get_the_vectors_of_a_mean_norm_of_one(t
 def test_vectors_of_another_width_or_other_words_are_refused(tokenizer, tmp_path):
     with pytest.raises(InputError, match="word vectors of 3 numbers do not fit d_embed=5"):
         embedding_of(tokenizer, tmp_path, dim=5)
-    with pytest.raises(InputError, match="no word of .* is one or two tokens"):
+    with pytest.raises(InputError, match=r"no word of .* is one or two tokens"):
         embedding_of(tokenizer, tmp_path, vectors="很好看的 1 0 0\n")
 
 
@@ -95,6 +97,36 @@ def test_a_recurrent_reader_learns_and_answers(tmp_path):
     results = regard.answer(["小明住在哪里", "小红住在哪里"], context, loaded)
     assert [result.answer for result in results] == ["北京", "上海"]
     assert regard.view(results[0]).numbers.words
+
+
+def test_the_linear_part_alone_separates_what_pairs_tell(tmp_path):
+    model = 'class = "recurrent-classifier"\nd_embed = 3\npairs = 40\nlinear = 1.0\nhidden = 8'
+    path = write_recipe(tmp_path, "classification", model)
+    ended = regard.train(path, device="cpu", changes={"plan.steps": 1})
+    trained = from_pretrained(ended.path)
+    ids = trained.tokenizer(["好吃", "不好吃"], return_tensors="pt", padding=True)
+    real = ids["attention_mask"].bool()
+    rows = trained.words.pairs.rows(ids["input_ids"])
+    logits = trained.linear(ids["input_ids"], rows, real)
+    assert logits.argmax(-1).tolist() == [1, 0]
+    alone = trained.linear(ids["input_ids"][:1, : int(real[0].sum())], rows[:1, :3], None)
+    torch.testing.assert_close(logits[:1], alone)
+    assert not any(each.requires_grad for each in trained.linear.parameters())
+
+
+def test_the_linear_fit_is_where_its_gradient_is_zero():
+    torch.manual_seed(0)
+    texts = [torch.randint(5, 17, (int(size),)).tolist() for size in torch.randint(2, 9, (29,))]
+    classes = torch.randint(0, 3, (29,))
+    linear = LinearLogits(17, 0, 3)
+    fit_linear_logits(linear, None, texts, classes.tolist())
+    weight = torch.cat([linear.tokens.weight, linear.bias[None]]).detach().requires_grad_()
+    signs = 2.0 * torch.nn.functional.one_hot(classes, 3) - 1
+    sums = [weight[row].sum(0) / len(row) ** 0.5 + weight[-1] for row in texts]
+    short = (1 - signs * torch.stack(sums)).clamp_min(0)
+    loss = weight[:-1].square().sum() / 2 + 0.3 * short.square().sum()
+    (gradient,) = torch.autograd.grad(loss, weight)
+    torch.testing.assert_close(gradient, torch.zeros_like(gradient), atol=1e-2, rtol=0)
 
 
 def test_word_vectors_are_refused_where_they_have_no_place(tmp_path):

@@ -79,10 +79,10 @@ def train(
         torch.manual_seed(recipe.seed)
         tokenizer = _tokenizer(recipe, ranks)
         model = build_model(recipe, tokenizer)
+        task: Any = TASKS[recipe.task](recipe, tokenizer)
         # the checkpoint of a run that is resumed holds what was prepared when it began
         if not checkpoints(recipe.folder / "checkpoints"):
-            _prepare_embeddings(recipe, model, tokenizer)
-        task: Any = TASKS[recipe.task](recipe, tokenizer)
+            _prepare_model(recipe, model, task)
         loop = Loop(model, task, recipe.plan, recipe.folder, ranks, callbacks)
         ended = loop.run()
         if ranks.is_first and ended.reason in ("done", "stopped early"):
@@ -94,6 +94,17 @@ def train(
         for callback in callbacks if ranks.is_first else ():
             callback(ended)
     return ended
+
+
+def _prepare_model(recipe: Recipe, model: Any, task: Any) -> None:
+    """Set what follows from the training files without gradient steps."""
+    words, vectors = getattr(model, "words", None), recipe.model.get("vectors")
+    if isinstance(words, PairedEmbedding):
+        prepare_embeddings(words, model.tokenizer, TASKS[recipe.task].texts(recipe), vectors)
+    elif vectors is not None:
+        copy_known_vectors(words, model.tokenizer, Path(vectors))
+    if hasattr(task, "prepare"):
+        task.prepare(model)
 
 
 def build_model(recipe: Recipe, tokenizer: Tokenizer) -> Any:
@@ -136,15 +147,6 @@ def build_model(recipe: Recipe, tokenizer: Tokenizer) -> Any:
         # a word that the model does not know it copies, or writes another
         model.generation = model.generation.replace(suppress_tokens=(tokenizer.unk_token_id,))
     return model
-
-
-def _prepare_embeddings(recipe: Recipe, model: Any, tokenizer: Tokenizer) -> None:
-    """Give embeddings the word vectors of the recipe, and those of pairs the frequent pairs."""
-    words, vectors = getattr(model, "words", None), recipe.model.get("vectors")
-    if isinstance(words, PairedEmbedding):
-        prepare_embeddings(words, tokenizer, TASKS[recipe.task].texts(recipe), vectors)
-    elif vectors is not None:
-        copy_known_vectors(words, tokenizer, Path(vectors))
 
 
 def _build_from_start(

@@ -1,5 +1,7 @@
 """Pairs of tokens are found by a sorted table, and dropout hides whole tokens or whole columns."""
 
+from itertools import pairwise
+
 import pytest
 import torch
 from torch import nn
@@ -27,7 +29,7 @@ def test_every_pair_has_the_row_of_its_place_in_the_sorted_table():
     assert embedding.known_pairs() == sorted(PAIRS)
     ids = torch.tensor([[0, 1, 5, 7, 8, 30, 30], [8, 7, 5, 0, 0, 1, 1]])
     plain = [
-        [0] + [1 + sorted(PAIRS).index(pair) if pair in PAIRS else 0 for pair in zip(row, row[1:])]
+        [0] + [1 + sorted(PAIRS).index(pair) if pair in PAIRS else 0 for pair in pairwise(row)]
         for row in ids.tolist()
     ]
     assert embedding.rows(ids).tolist() == plain

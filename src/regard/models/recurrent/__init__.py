@@ -14,6 +14,7 @@ generation, `begin` returns a `RecurrentState`, and each `step` takes one and re
     recurrence.py          GRU and LSTM layers, all steps at once or one by one
     unrolled_gradients.py  one large product for the gradient of a matrix used at every step
     classifier.py          RecurrentClassifier: the encoder with attentive pooling
+    linear_logits.py       a linear classifier over tokens and pairs, as a part of a classifier
     reader.py              RecurrentReader: where in a text the answer to a question stands
     pairs.py               vectors for pairs of neighbouring tokens
     pointer_generator.py   PointerGenerator: tokens of the source can be copied

@@ -12,6 +12,7 @@ from regard.models.checkpoints.pretrained import Pretrained
 from regard.models.checkpoints.registry import register
 from regard.models.config import Config
 from regard.models.recurrent.encoder import Encoder
+from regard.models.recurrent.linear_logits import LinearLogits
 from regard.models.recurrent.pairs import PairedEmbedding
 from regard.models.recurrent.source_attention import make_source_attention
 
@@ -26,6 +27,7 @@ class ClassifierConfig(Config):
     catalog, or several joined by +: the mechanism of the pooling. `label_names` are the names of
     the `labels` classes, or empty if they have none. `pairs` is the number of pairs of neighbouring
     tokens with a vector of their own; `token_dropout` the share of tokens hidden in training.
+    `linear` is the weight of the logits of a linear classifier over tokens and pairs; 0 for none.
     """
 
     vocab: int = 8000
@@ -40,11 +42,12 @@ class ClassifierConfig(Config):
     label_names: tuple[str, ...] = ()
     pairs: int = 0
     token_dropout: float = 0.0
+    linear: float = 0.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.refuse_below(1, "vocab", "d_embed", "hidden", "layers", "heads", "labels")
-        self.refuse_below(0, "pairs")
+        self.refuse_below(0, "pairs", "linear")
         self.refuse_unless_rates("dropout", "token_dropout")
         if self.hidden % 2:
             raise InputError(
@@ -68,7 +71,8 @@ class RecurrentClassifier(Pretrained):
     """A bidirectional recurrent encoder whose states a learned query pools (Yang et al. 2016).
 
     This is the word level of their hierarchical network (eq. 1 to 7). The weights of the pooling
-    are the attention of the words.
+    are the attention of the words. With `linear` the logits of a linear classifier are added: in
+    training the network learns without them, so that both are judges of their own.
 
     >>> import torch
     >>> from regard.models import RecurrentClassifier
@@ -100,6 +104,9 @@ class RecurrentClassifier(Pretrained):
         )
         self.dropout = nn.Dropout(config.dropout)
         self.output = nn.Linear(self.pooling.dim, config.labels)
+        self.linear = (
+            LinearLogits(config.vocab, config.pairs, config.labels) if config.linear else None
+        )
         nn.init.normal_(self.query, std=0.02)
 
     def forward(
@@ -115,4 +122,7 @@ class RecurrentClassifier(Pretrained):
         memory = self.pooling.memory(encoded.states, encoded.real)
         pooled = self.pooling.read(query, memory)[:, 0]
         logits: Tensor = self.output(self.dropout(pooled))
+        if self.linear is not None and not self.training:
+            rows = None if self.words.pairs is None else self.words.pairs.rows(input_ids)
+            logits = logits + self.config.linear * self.linear(input_ids, rows, real)
         return logits

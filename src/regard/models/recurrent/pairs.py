@@ -11,6 +11,7 @@ Pairs that are not in the table have a vector of zeros.
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 import torch
 import torch.nn.functional as F
@@ -123,5 +124,5 @@ def count_pairs(rows: Iterable[Sequence[int]]) -> Counter[Pair]:
     """
     counts: Counter[Pair] = Counter()
     for row in rows:
-        counts.update(zip(row, row[1:], strict=False))
+        counts.update(pairwise(row))
     return counts

@@ -139,8 +139,7 @@ class RecurrentReader(Pretrained):
         seen = explicit(text[:, :, None] & asked[:, None, :])
         read, summary = self.coattention(states, question, mask=seen).chunk(2, dim=-1)
         joined = torch.cat([states, read, states * read, states * summary, matches], dim=-1)
-        merged = drop_columns(F.relu(self.merge(joined)), self.dropout)
-        return merged
+        return drop_columns(F.relu(self.merge(joined)), self.dropout)
 
 
 def match_lengths(

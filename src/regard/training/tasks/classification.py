@@ -11,10 +11,13 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.errors import InputError
+from regard.models.recurrent.linear_logits import LinearLogits
+from regard.models.recurrent.pairs import PairedEmbedding
 from regard.models.tokenizers import Tokenizer
-from regard.training.batches import Batches, Example
+from regard.training.batches import POOL, Batches, Example
 from regard.training.class_metrics import class_metrics
 from regard.training.labelled_texts import LabelledFiles, LabelledText, label_index, labels_of
+from regard.training.linear_fit import fit_linear_logits
 from regard.training.loop import Metrics
 from regard.training.recipe import Recipe
 from regard.training.tasks.batch import TensorBatch, one_epoch, pad_rows, special_token_id
@@ -47,6 +50,14 @@ class Classification:
         """The settings of the model that follow from the labels of the recipe."""
         names = _label_names(recipe)
         return {"labels": len(names), "label_names": names}
+
+    def prepare(self, model: nn.Module) -> None:
+        """Fit the linear part of a model that has one; called once, before the first step."""
+        linear, words = getattr(model, "linear", None), getattr(model, "words", None)
+        if isinstance(linear, LinearLogits) and isinstance(words, PairedEmbedding):
+            lines = list(islice(_training_files(self.recipe), POOL))
+            texts, classes = zip(*self.encode(lines), strict=True)
+            fit_linear_logits(linear, words.pairs, texts, [each[0] for each in classes])
 
     def batches(self) -> Batches:
         """The training texts in batches without end."""
