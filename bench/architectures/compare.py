@@ -30,6 +30,7 @@ from bench.architectures.matching import (
     has_more_rows,
     is_cut_at_borders,
     is_sampled,
+    leaves_out_hidden_keys,
     leaves_out_padding,
 )
 from bench.architectures.mixing import Mixing, find_mixing
@@ -219,7 +220,10 @@ def look_for_calls(
     gaps = {gap.site for trace in traces for gap in trace.gaps}
     for call in calls:
         missing = 0 if is_sampled(call, traces) else index.count_missing(call)
-        forms = (has_more_rows, is_cut_at_borders, leaves_out_padding)
+        forms = (
+            *(has_more_rows, is_cut_at_borders),
+            *(leaves_out_padding, leaves_out_hidden_keys),
+        )
         if missing and not any(is_found(call, traces) for is_found in forms):
             shape = "x".join(map(str, call.weights.shape))
             text = f"{call.site}: {call.operation} {shape}, {missing} missing"

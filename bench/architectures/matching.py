@@ -27,6 +27,7 @@ __all__ = [
     "has_more_rows",
     "is_cut_at_borders",
     "is_sampled",
+    "leaves_out_hidden_keys",
     "leaves_out_padding",
     "maps_of_call",
 ]
@@ -293,6 +294,8 @@ def find_displaced(call: RecordedCall, traces: Sequence[Trace], batch: int) -> s
         used = _as_used(call)[example]  # talking heads mix weights after the softmax
         if equal and not any(_equals(m.weights(), wanted, used) for m in equal):
             return f"the map of example {example} differs"
+        if any(_equals_without_padding(m, wanted) for m in maps if not equal):
+            continue
         if maps and not equal and all(_is_smaller(m.shape, tuple(wanted.shape)) for m in maps):
             rows, columns = maps[0].shape[1:]
             return f"{rows} x {columns} for {wanted.shape[1]} x {wanted.shape[2]} of {example}"
@@ -317,6 +320,29 @@ def _equals(weights: Tensor, *forms: Tensor) -> bool:
     """True if all numbers agree with one of the forms."""
     weights = weights.detach().double()
     return any(bool(((weights - form.double()).abs() <= TOLERANCE).all()) for form in forms)
+
+
+def leaves_out_hidden_keys(call: RecordedCall, traces: Sequence[Trace]) -> bool:
+    """True if the map of each example has all of a call but padding: hidden keys, and their rows."""
+    if call.weights.dim() != 4 or call.axis != -1 or len(call.weights) != len(traces):
+        return False
+    return all(
+        any(_equals_without_padding(m, weights) for m in maps_of_call(trace, call))
+        for trace, weights in zip(traces, _cut_sink(call), strict=True)
+    )
+
+
+def _equals_without_padding(attention_map: AttentionMap, weights: Tensor) -> bool:
+    """True if a map has all weights but those of keys that no query sees, and of their rows.
+
+    A model that puts pictures and texts together pads what it made of them itself.
+    """
+    seen = weights.amax((0, 1)) > _ZERO
+    cut = weights[:, :, seen]
+    if weights.shape[1] == weights.shape[2]:
+        cut = cut[:, seen]
+    fits = tuple(attention_map.shape) == tuple(cut.shape)
+    return fits and _equals(attention_map.weights(), cut)
 
 
 def _is_smaller(shape: tuple[int, ...], other: tuple[int, ...]) -> bool:

@@ -1,6 +1,7 @@
 import pytest
 import torch
 from bench.architectures.compare import Comparison, compare, look_for_calls
+from bench.architectures.matching import MapIndex
 from bench.architectures.mixing import find_mixing
 from bench.architectures.recorder import Recorder
 from bench.architectures.subject import survey_class
@@ -270,3 +271,29 @@ def test_weights_on_padding_beyond_the_border_may_be_in_no_map():
     ids = torch.randint(11, (2, 6))
     comparison = compare(model, lambda: model(ids), 2)
     assert (comparison.verdict, comparison.maps, comparison.missed) == ("exact", 2, [])
+
+
+class Padding(nn.Module):
+    """Texts of different lengths: the keys after the end of each are hidden from all queries."""
+
+    def forward(self, ids):
+        x = nn.functional.one_hot(ids, 11).float()[:, None]
+        mask = (ids != 0)[:, None, None]
+        return nn.functional.scaled_dot_product_attention(x, x, x, attn_mask=mask)
+
+
+def test_padding_that_a_model_makes_itself_may_be_in_no_map():
+    ids = torch.tensor([[3, 4, 5, 6, 7], [8, 9, 10, 0, 0]])
+    model = Padding()
+    comparison = compare(model, lambda: model(ids), 2)
+    assert (comparison.verdict, comparison.maps, comparison.inexact) == ("exact", 2, [])
+
+
+def test_means_over_heads_that_a_model_returns_are_in_its_map():
+    model, x = network(Heads())
+    with torch.no_grad(), regard.watch(model) as seen:
+        model(x)
+    means = torch.stack([trace.maps[0].weights().mean(0) for trace in seen])
+    index = MapIndex(seen)
+    assert index.has_means(means[:, None].expand(-1, 4, -1, -1))
+    assert not index.has_means(means.mT[:, None].expand(-1, 4, -1, -1))
