@@ -220,6 +220,6 @@ def check_english(texts: Sequence[str]) -> None:
         latin = sum(character < "ɐ" for character in letters)  # the end of Latin Extended-B
         if letters and latin < _LEAST_LATIN * len(letters):
             raise InputError(
-                f"{DEFAULT_MODELS['summarise']} reads English only, and most letters of {text[:40]!r} are of another "
-                "script; name a model of its language with model="
+                f"{DEFAULT_MODELS['summarise']} reads English only, and most letters of "
+                f"{text[:40]!r} are of another script; name a model of its language with model="
             )
