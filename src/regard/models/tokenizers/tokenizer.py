@@ -124,9 +124,8 @@ class Tokenizer:
         >>> Tokenizer.train(["I love you"], "word", 10).with_words_of(["a wug"]).tokenize("I wug")
         ['▁I', '▁wug']
         """
-        pair = self.source is not self
-        extended = None if pair else extend_vocabulary(self.backend_tokenizer, texts)
-        return self if extended is None else Tokenizer(extended, self.special_tokens)
+        backend = extend_vocabulary(self.backend_tokenizer, texts) if self.source is self else None
+        return self if backend is None else Tokenizer(backend, self.special_tokens)
 
     @classmethod
     def load(cls, folder: str | Path) -> "Tokenizer":
