@@ -116,18 +116,16 @@ class Tokenizer:
         return Tokenizer(backend, self.special_tokens)
 
     def with_words_of(self, texts: Iterable[str]) -> "Tokenizer":
-        """This tokenizer with a new id for every unknown word of the texts.
+        """This tokenizer with a new id for every unknown word of the texts, for models that copy.
 
-        It is for models that copy words, which then read, write and decode them. Vocabularies of
-        pieces know every word, and stay as they are.
+        Vocabularies of pieces know every word and stay as they are, and so do pairs.
 
         >>> from regard.models import Tokenizer
-        >>> tokenizer = Tokenizer.train(["I love you"], "word", 10).with_words_of(["a wug"])
-        >>> tokenizer.tokenize("I love a wug")
-        ['▁I', '▁love', '▁a', '▁wug']
+        >>> Tokenizer.train(["I love you"], "word", 10).with_words_of(["a wug"]).tokenize("I wug")
+        ['▁I', '▁wug']
         """
-        extended = extend_vocabulary(self.backend_tokenizer, texts)
-        return self if extended is None else Tokenizer(extended, self.special_tokens)
+        backend = extend_vocabulary(self.backend_tokenizer, texts) if self.source is self else None
+        return self if backend is None else Tokenizer(backend, self.special_tokens)
 
     @classmethod
     def load(cls, folder: str | Path) -> "Tokenizer":
