@@ -1,7 +1,7 @@
 """Fit the evidence weights of a matcher on held-out questions, and measure answers from triples.
 
-    python recipes/knowledge/measure.py fit MODEL NLPCC-KBQA-FOLDER OUT-MODEL    on the dev split
-    python recipes/knowledge/measure.py test MODEL NLPCC-KBQA-FOLDER             on the test split
+    python recipes/knowledge/measure.py fit MODEL NLPCC-KBQA-FOLDER OUT-MODEL [LIMIT]    on the dev split
+    python recipes/knowledge/measure.py test MODEL NLPCC-KBQA-FOLDER [LIMIT]             on the test split
 
 MODEL is a folder or "overlap", which measures what the ranking does without a matcher.
 """
@@ -96,7 +96,7 @@ def fit_no_answer(asked: list[Asked], weights: list[float]) -> list[float]:
     optimizer.step(loss)
     *slopes, bias = fitted.tolist()
     logits = (table @ fitted)[torch.tensor(right)].sort().values
-    bias -= float(logits[int(LOST * len(asked))])
+    bias -= float(logits[int(LOST * len(asked))].detach())
     return [*slopes, bias]
 
 
@@ -147,7 +147,7 @@ def relation_among_all(triples: TripleBase, rows: list[dict[str, Any]]) -> float
     return right / len(rows)
 
 
-def main(action: str, name: str, folder: Path, out: str | None) -> None:
+def main(action: str, name: str, folder: Path, out: str | None, limit: int | None) -> None:
     """Fit or measure."""
     begin = time.monotonic()
     base = open_base(folder / "kb.tsv.gz")
@@ -156,7 +156,7 @@ def main(action: str, name: str, folder: Path, out: str | None) -> None:
     print(f"base opened in {time.monotonic() - begin:.1f} s")
     split = "dev" if action == "fit" else "test"
     with gzip.open(folder / f"{split}.jsonl.gz", "rt", encoding="utf-8") as file:
-        rows = [json.loads(line) for line in file]
+        rows = [json.loads(line) for line in file][:limit]
     begin = time.monotonic()
     asked = ask_all(triples, rows)
     print(f"{(time.monotonic() - begin) / len(rows):.3f} s a question")
@@ -183,4 +183,6 @@ def main(action: str, name: str, folder: Path, out: str | None) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], Path(sys.argv[3]), sys.argv[4] if len(sys.argv) > 4 else None)
+    action, name, folder, *rest = sys.argv[1:]
+    out = rest.pop(0) if action == "fit" and rest else None
+    main(action, name, Path(folder), out, int(rest[0]) if rest else None)

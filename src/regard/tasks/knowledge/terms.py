@@ -47,8 +47,8 @@ def terms_of(text: str) -> list[str]:
     for run in _RUN.findall(text.lower()):
         if _CJK.match(run):
             terms += _pieces(run)
-        elif run not in _FREQUENT:
-            words.append(run.replace("’", "'").removesuffix("'s"))
+        elif (word := run.replace("’", "'").removesuffix("'s")) not in _FREQUENT:
+            words.append(word)
     stemmer = _stemmer()
     return (words if stemmer is None else stemmer.stemWords(words)) + terms
 

@@ -37,7 +37,7 @@ OVERLAP_WEIGHTS = (1.0, 0.5, 1.5, 3.0, 2.0, -3.0, -0.5)
 OVERLAP_NO_ANSWER = (1.0, 0.5, 0.0, 4.0, 0.5, 0.0, 0.0, -5.0)
 _LONGEST = 64  # tokens of a question or relation that are matched
 _SUBJECTS = 24  # candidates whose triples are ranked
-_MASKS = 4  # different places of names in a question that are matched
+_MASKS = 3  # different places of names in a question that are matched
 _OVERLAP_SHARPNESS = 6.0  # of shares of terms, which lie between 0 and 1
 
 
