@@ -70,3 +70,10 @@ def test_a_text_of_ten_megabytes_is_refused():
     with pytest.raises(InputError, match="has 10,000,000 characters; expected at most 1,000,000"):
         check_text("word " * 2_000_000, "a text")
     assert len(check_text("a" * MOST_CHARACTERS, "a text")) == MOST_CHARACTERS
+
+
+def test_a_model_may_ask_for_shorter_windows_than_its_context():
+    text = "I love you. " * 20
+    whole, short = a_classifier(), replace(a_classifier(), window=11)
+    assert len(WindowSplitter(short).split(text)) > len(WindowSplitter(whole).split(text))
+    assert all(each.tokens <= 9 for each in WindowSplitter(short).split(text))

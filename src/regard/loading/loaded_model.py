@@ -53,7 +53,8 @@ class LoadedModel:
     A model that `translates` writes about an input, one that `continues` goes on with it, one that
     `classifies` gives one of its `labels` (with `multi_label` several), one that `answers` finds
     the answer to a question in a text; it `sees` pictures or `hears` sounds, not texts.
-    `context_length` is the largest number of tokens that it reads, None if nothing states it.
+    `context_length` is the largest number of tokens that it reads, None if nothing states it;
+    `window` is the number that it reads best at once, where the model says so.
     """
 
     name: str
@@ -70,6 +71,7 @@ class LoadedModel:
     context_length: int | None = None
     labels: tuple[str, ...] = ()
     multi_label: bool = False
+    window: int | None = None
 
     def __repr__(self) -> str:
         able = [name for name in Abilities._fields if getattr(self, name)]
@@ -143,6 +145,7 @@ def load(
         context_length=limit,
         labels=label_names(model) if able.classifies else (),
         multi_label=able.classifies and has_independent_labels(model),
+        window=getattr(model.config, "window", None) if native else None,
     )
 
 

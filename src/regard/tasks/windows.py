@@ -23,7 +23,7 @@ class Stretch(NamedTuple):
 
 
 class WindowSplitter:
-    """Splits texts into windows that fit into a model's context, beside a question if there is one.
+    """Splits texts into windows that a model reads at once, beside a question if there is one.
 
     Neighbouring windows have a quarter of their tokens in common, so that whatever is cut at the
     end of one is whole in the next.
@@ -31,7 +31,8 @@ class WindowSplitter:
 
     def __init__(self, loaded: LoadedModel) -> None:
         self._name, self._tokenizer = loaded.name, loaded.tokenizer
-        self._limit = min(loaded.context_length or LONGEST_WINDOW, LONGEST_WINDOW)
+        longest = loaded.window or LONGEST_WINDOW
+        self._limit = min(loaded.context_length or longest, longest)
 
     def split(self, text: str, question: str | None = None) -> list[Stretch]:
         """The windows of a text; one window, the whole text, if it is short."""

@@ -37,6 +37,8 @@ class TransformerConfig(Config):
       others.
     - `label_names` are the names of the `labels` classes, or empty if they have none. With
       `multi_label` an input may have several labels, each with a probability of its own.
+    - `window` is the number of tokens of the windows in which a longer text is best read, None if
+      that is as many as there are positions. It changes nothing that the model computes.
     - `init_std` None initialises matrices by Xavier's rule and embeddings from N(0, 1/d_model); a
       number initialises all of them from N(0, init_std^2).
     - `alignment_layer` is the decoder layer, counted from 0, whose cross-attention gives the best
@@ -76,6 +78,7 @@ class TransformerConfig(Config):
     attention_bias: bool | None = None
     positions: Positions = "sinusoidal"
     max_positions: int = 5000
+    window: int | None = None
     rotary_base: float = 10000.0
     rotary_pairs: Literal["neighbours", "halves"] = "halves"
     scale_embedding: bool = True
@@ -99,7 +102,9 @@ class TransformerConfig(Config):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.refuse_below(1, "vocab", "target_vocab", "d_model", "heads", "decoder_heads")
-        self.refuse_below(1, "key_heads", "d_ff", "decoder_d_ff", "max_positions", "labels")
+        self.refuse_below(
+            1, "key_heads", "d_ff", "decoder_d_ff", "max_positions", "labels", "window"
+        )
         self.refuse_below(1, "image_size", "patch", "channels")
         self.refuse_below(0, "layers", "decoder_layers", "types", "init_std", "norm_eps")
         self.refuse_below(0, "alignment_layer")
