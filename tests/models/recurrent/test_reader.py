@@ -49,11 +49,17 @@ def test_the_text_attends_to_the_question_and_back():
     (ids, types), model = windows(), reader()
     with regard.watch(model) as watched, torch.no_grad():
         model(ids[:1], token_type_ids=types[:1])
-    shapes = {each.site: each.shape for each in watched[0].maps}
-    assert shapes == {
-        "coattention.summary": (1, ASKED[0], LENGTH),
-        "coattention.reading": (1, LENGTH, ASKED[0]),
-    }
+    summary, reading = watched[0].maps
+    assert (summary.site, reading.site) == ("coattention.summary", "coattention.reading")
+    assert summary.shape == reading.shape == (1, LENGTH, LENGTH)
+    assert (summary.weights()[0, : ASKED[0], ASKED[0] :].sum(1) > 0.5).all()
+    assert (reading.weights()[0, ASKED[0] :, ASKED[0] :] == 0).all()
+
+
+def test_columns_that_are_masked_change_nothing():
+    (ids, types), model = windows(), reader(dropout=0.0)
+    expected = model(ids, token_type_ids=types)
+    torch.testing.assert_close(model.train()(ids, token_type_ids=types), expected)
 
 
 def plain_matches(question, text, length):

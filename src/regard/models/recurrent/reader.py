@@ -113,8 +113,9 @@ class RecurrentReader(Pretrained):
         real = torch.ones_like(input_ids) if attention_mask is None else attention_mask
         real = real.bool()
         asks = real & (token_type_ids == 0)
-        # the question stands first: its longest one in the batch is as many columns
-        columns = int(asks.sum(1).max())
+        # The question stands first, and other columns are masked: training leaves them out, while
+        # a trace is easier to read if the columns of its maps are all tokens.
+        columns = int(asks.sum(1).max()) if self.training else input_ids.shape[1]
         text, asked = real & ~asks, asks[:, :columns]
         text[:, 0] = True  # the token of "no answer" reads the question as well
         matches = match_lengths(input_ids, text, asked)
