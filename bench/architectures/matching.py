@@ -22,6 +22,7 @@ from regard.types import AttentionMap, Trace
 __all__ = [
     "TOLERANCE",
     "MapIndex",
+    "cut_hidden_keys",
     "cut_numbers",
     "find_displaced",
     "has_more_rows",
@@ -323,7 +324,7 @@ def _equals(weights: Tensor, *forms: Tensor) -> bool:
 
 
 def leaves_out_hidden_keys(call: RecordedCall, traces: Sequence[Trace]) -> bool:
-    """True if the map of each example has all of a call but padding: hidden keys, and their rows."""
+    """True if the map of each example has all of a call but hidden keys and their rows."""
     if call.weights.dim() != 4 or call.axis != -1 or len(call.weights) != len(traces):
         return False
     return all(
@@ -337,12 +338,16 @@ def _equals_without_padding(attention_map: AttentionMap, weights: Tensor) -> boo
 
     A model that puts pictures and texts together pads what it made of them itself.
     """
-    seen = weights.amax((0, 1)) > _ZERO
-    cut = weights[:, :, seen]
-    if weights.shape[1] == weights.shape[2]:
-        cut = cut[:, seen]
+    cut = cut_hidden_keys(weights)
     fits = tuple(attention_map.shape) == tuple(cut.shape)
     return fits and _equals(attention_map.weights(), cut)
+
+
+def cut_hidden_keys(weights: Tensor) -> Tensor:
+    """Weights (... query key) without keys that no query sees, and without rows of such tokens."""
+    seen = weights.flatten(0, -2).amax(0) > _ZERO
+    cut = weights[..., seen]
+    return cut[..., seen, :] if weights.shape[-2] == weights.shape[-1] else cut
 
 
 def _is_smaller(shape: tuple[int, ...], other: tuple[int, ...]) -> bool:

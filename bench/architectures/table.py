@@ -8,12 +8,17 @@ from bench.architectures.compare import VERDICTS
 
 __all__ = ["describe_failures", "summarise"]
 
-_ALL = ("not finished", *VERDICTS, "not built")
+_WITHOUT_WEIGHTS = "gap of layers without weights"
+_PHRASE = "no weight of one token on another is ever computed"  # in the reasons of such gaps
+_COMPARED = list(VERDICTS)
+_COMPARED.insert(_COMPARED.index("exact"), _WITHOUT_WEIGHTS)
+_ALL = ("not finished", *_COMPARED, "not built")
 _GOOD = ("exact", "no attention")
 _SILENT = ("silent miss", "silent mixing", "refused")
 _LINES = {
     "exact": ("exact",),
     "named gap": ("named gap",),
+    "gap of layers without weights, beside exact maps": (_WITHOUT_WEIGHTS,),
     "silent miss": _SILENT,
     "crash": ("crash",),
     "outputs changed": ("outputs changed",),
@@ -30,27 +35,34 @@ def summarise(rows: Iterable[dict[str, Any]]) -> str:
     where watching refuses a model in which only other mixing than a softmax attends.
     """
     rows = list(rows)
-    classes = Counter(row["verdict"] for row in rows)
+    classes = Counter(_verdict_of(row) for row in rows)
     by_type = defaultdict(list)
     for row in rows:
-        by_type[row["type"]].append(row["verdict"])
+        by_type[row["type"]].append(_verdict_of(row))
     worst = Counter(_worst(verdicts) for verdicts in by_type.values())
-    attending = sum(worst[verdict] for verdict in VERDICTS if verdict != "no attention")
+    attending = sum(worst[verdict] for verdict in _COMPARED if verdict != "no attention")
     lines = ["| verdict | architectures | share | classes |", "|---|--:|--:|--:|"]
     for name, verdicts in _LINES.items():
         count = sum(worst[verdict] for verdict in verdicts)
         share = f"{100 * count / max(1, attending):.1f}%"
         lines.append(f"| {name} | {count} | {share} | {sum(classes[v] for v in verdicts)} |")
-    own = sum(classes[verdict] for verdict in VERDICTS if verdict != "no attention")
+    own = sum(classes[verdict] for verdict in _COMPARED if verdict != "no attention")
     lines.append(f"| **attending** | **{attending}** | | **{own}** |")
     lines += [f"| {name} | {worst[name]} | | {classes[name]} |" for name in _OTHERS]
     lines.append(f"| all | {len(by_type)} | | {len(rows)} |")
     return "\n".join(lines)
 
 
+def _verdict_of(row: dict[str, Any]) -> str:
+    """The verdict of a row; gaps of layers that compute no weights at all are told apart."""
+    gaps = [gap for run in row.get("runs", {}).values() for gap in run["gaps"]]
+    is_without = row["verdict"] == "named gap" and all(_PHRASE in gap for gap in gaps)
+    return _WITHOUT_WEIGHTS if is_without and gaps else str(row["verdict"])
+
+
 def _worst(verdicts: list[str]) -> str:
     """The worst verdict of the classes that were built and compared."""
-    compared = [verdict for verdict in verdicts if verdict in VERDICTS]
+    compared = [verdict for verdict in verdicts if verdict in _COMPARED]
     # a class without attention, such as a codec, does not decide for the others
     attending = [verdict for verdict in compared if verdict != "no attention"]
     return min(attending or compared or verdicts, key=_ALL.index, default="not built")

@@ -247,6 +247,16 @@ def test_an_architecture_has_the_worst_verdict_of_its_classes():
     assert "| **attending** | **2** | | **3** |" in lines
 
 
+def test_gaps_of_layers_without_weights_are_counted_apart():
+    reason = "no weight of one token on another is ever computed"
+    runs = {"forward": {"gaps": [f"layer.0: {reason}"]}}
+    rows = [{"type": "a", "class": "A", "verdict": "named gap", "runs": runs}]
+    rows.append({"type": "b", "class": "B", "verdict": "named gap", "runs": {}})
+    lines = summarise(rows).splitlines()
+    assert "| named gap | 1 | 50.0% | 1 |" in lines
+    assert "| gap of layers without weights, beside exact maps | 1 | 50.0% | 1 |" in lines
+
+
 def test_maps_of_windows_cover_their_module():
     model, x = network(Windows())
     assert compare(model, lambda: model(x), 2, perturb=lambda: model(x)).mixing == []
