@@ -106,7 +106,7 @@ def evaluate_summariser(
     records = list(islice(SummaryFiles((data,)), limit))
     if not records:
         raise InputError(f"{data} has no text with a summary; name a file that has some")
-    settings = {} if beam is None else {"num_beams": beam}
+    settings: dict[str, Any] = {} if beam is None else {"num_beams": beam}
     outputs: list[str] = []
     with progress_bar(len(records), quiet=quiet) as bar:
         for start in range(0, len(records), _BATCH):
@@ -116,7 +116,7 @@ def evaluate_summariser(
             ]
             bar.show(len(outputs))
     scores = rouge_scores(outputs, [record.summary for record in records])
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"text": record.text, "summary": own, "expected": record.summary, "rouge": score.mean}
         for record, own, score in zip(records, outputs, scores, strict=True)
     ]

@@ -91,7 +91,7 @@ def _summarise_in_batches(
     from regard.cli.progress import LineCount
     from regard.tasks import summarise
 
-    settings = {} if options.beam is None else {"num_beams": options.beam}
+    settings: dict[str, Any] = {} if options.beam is None else {"num_beams": options.beam}
     progress = LineCount(len(texts), options.lang, options.quiet)
     for start in range(0, len(texts), _BATCH):
         batch = texts[start : start + _BATCH]

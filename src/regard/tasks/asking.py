@@ -67,8 +67,13 @@ def answer(
         both = "both" if base is not None else "none"
         raise InputError(f"expected a text (context=) or a knowledge base (base=), got {both}")
     if context is not None:
-        options: dict[str, Any] = {"no_answer": no_answer, "device": device, "trace": trace}
-        return answering.answer(question, context, model, **options)  # type: ignore[no-any-return]
+        answer_from_text: Any = (
+            answering.answer
+        )  # its overloads pair one with one, lists with lists
+        found: TaskResult | list[TaskResult] = answer_from_text(
+            question, context, model, no_answer=no_answer, device=device, trace=trace
+        )
+        return found
     assert base is not None
     questions = [question] if isinstance(question, str) else list(question)
     asked = BaseQuestions(base, model, device, no_answer=no_answer, trace=trace)

@@ -135,10 +135,11 @@ def summary_evidence(
     where the model tells them; a token counts as copied from one half on.
     """
     cross = trace.of("cross")
-    if not cross or cross[-1].produced is None:
+    produced = cross[-1].produced if cross else None
+    if produced is None:
         return None, None
     last = cross[-1]
-    written, read = trace.tokens(last.produced), trace.tokens(last.columns)
+    written, read = trace.tokens(produced), trace.tokens(last.columns)
     weights = last.weights().mean(0)
     marked, real, copied = set[int](), 0, 0
     for row, text in enumerate(written.texts[: len(weights)]):

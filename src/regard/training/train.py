@@ -102,6 +102,7 @@ def _prepare_model(recipe: Recipe, model: Any, task: Any) -> None:
     if isinstance(words, PairedEmbedding):
         prepare_embeddings(words, model.tokenizer, TASKS[recipe.task].texts(recipe), vectors)
     elif vectors is not None:
+        assert isinstance(words, TokenEmbedding)  # build_model refuses vectors for other models
         copy_known_vectors(words, model.tokenizer, Path(vectors))
     if hasattr(task, "prepare"):
         task.prepare(model)

@@ -136,7 +136,7 @@ class Matcher(Pretrained):
         contexts = self.attention(pair.key, pair.key, both, mask).split(pair.key.shape[-1], dim=-1)
         compared = self._compare(pair.value, contexts[0])
         found = (pair.key * contexts[1]).sum(-1)
-        score = self._aggregate(compared, entry) + (found * pair.gate * asked).sum(1)
+        score: Tensor = self._aggregate(compared, entry) + (found * pair.gate * asked).sum(1)
         return score[:, None]
 
     def _encoded(

@@ -81,6 +81,7 @@ class Encoder(nn.Module):
         """The states of all tokens; those of padding are zeros and change no other state."""
         if supports_both_directions(self.rnn, embedded) and _pads_right(real):
             seen = embedded.new_ones(embedded.shape[:2], dtype=torch.bool) if real is None else real
+            assert isinstance(self.rnn, nn.GRU)
             return Encoded(*run_both_directions(self.rnn, embedded, seen), real)
         if real is None:
             states, last = self.rnn(embedded)

@@ -15,7 +15,7 @@ The weights of steps 3 and 4 are fitted on held-out questions and stored with th
 
 import math
 from collections import defaultdict
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -39,16 +39,6 @@ _LONGEST = 64  # tokens of a question or relation that are matched
 _SUBJECTS = 24  # candidates whose triples are ranked
 _MASKS = 3  # different places of names in a question that are matched
 _OVERLAP_SHARPNESS = 6.0  # of shares of terms, which lie between 0 and 1
-
-
-class RelationScores(Protocol):
-    """Scores of all relations of a base for some questions."""
-
-    weights: tuple[float, ...]
-    no_answer: tuple[float, ...]
-
-    def score(self, questions: list[str]) -> Float[Tensor, "question relation"]:
-        """The scores of all relations, whose softmax is the probability of each."""
 
 
 class RankedTriple(NamedTuple):
@@ -129,9 +119,7 @@ class TripleBase:
         self.linker = Linker(self.by_subject, names)
         relations = list(dict.fromkeys(normalise_entry(each.texts[1]) for each in base.entries))
         self.relations = {relation: number for number, relation in enumerate(relations)}
-        self.scores: RelationScores = (
-            OverlapScores(relations) if model is None else MatcherScores(model, relations)
-        )
+        self.scores = OverlapScores(relations) if model is None else MatcherScores(model, relations)
 
     @staticmethod
     def index_terms(base: Base) -> list[list[str]]:

@@ -63,7 +63,7 @@ class Summarisation:
         """The ids of each text and of its summary, with ids of its own for unknown words."""
         longest = min(self.recipe.data.longest, self.recipe.plan.tokens)
         extended = self.tokenizer.with_words_of(each.text for each in lines)
-        options = {"truncation": True, "max_length": longest}
+        options: dict[str, Any] = {"truncation": True, "max_length": longest}
         sources = extended([each.text for each in lines], **options)["input_ids"]
         targets = extended([each.summary for each in lines], **options)["input_ids"]
         vocab, unknown = len(self.tokenizer), self.tokenizer.unk_token_id or 0
@@ -96,7 +96,8 @@ class Summarisation:
         losses = -mixture.log_probability_of(batch.labels.clamp_min(0), plan.smoothing)
         if plan.coverage:
             losses = losses + plan.coverage * mixture.coverage_loss
-        return losses[counted].sum()
+        total: Tensor = losses[counted].sum()
+        return total
 
     def evaluate(self, model: nn.Module) -> Metrics:
         """ROUGE and the mean loss of a token on held-out texts; the mean of ROUGE decides."""
@@ -136,9 +137,9 @@ class Summarisation:
 
 
 class TextSummary(NamedTuple):
-    """The summary of one text, given by its index, and its number of tokens."""
+    """The summary of one text, given by its position, and its number of tokens."""
 
-    index: int
+    position: int
     summary: str
     tokens: int
 
