@@ -1,9 +1,10 @@
 """Fit the evidence weights of a matcher on held-out questions, and measure answers from triples.
 
-    python recipes/knowledge/measure.py fit MODEL NLPCC-KBQA-FOLDER OUT-MODEL [LIMIT]    on the dev split
-    python recipes/knowledge/measure.py test MODEL NLPCC-KBQA-FOLDER [LIMIT]             on the test split
+    python recipes/knowledge/measure.py fit MODEL FOLDER OUT-MODEL [LIMIT]    on the dev split
+    python recipes/knowledge/measure.py test MODEL FOLDER [LIMIT]             on the test split
 
-MODEL is a folder or "overlap", which measures what the ranking does without a matcher.
+FOLDER has the files of NLPCC KBQA. MODEL is a folder or "overlap", which measures what the ranking
+does without a matcher.
 """
 
 import gzip
