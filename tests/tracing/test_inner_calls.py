@@ -6,6 +6,7 @@ from torch import nn
 
 import regard
 from regard.tracing.inner_calls import NOT_FOLLOWED
+from regard.tracing.watcher import Watcher
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 
@@ -26,14 +27,25 @@ class PickedKeys(nn.Module):
         places = x.sum(-1).topk(PICKED).indices
         keys = x.gather(1, places[..., None].expand(-1, -1, WIDTH)).cumprod(1).transpose(0, 1)
         queries = self.queries[:, None].repeat(1, len(ids), 1)
-        return self.attention(queries, keys, keys)[0]
+        context, self.weights = self.attention(queries, keys, keys)
+        return context
 
 
-def test_multi_head_attention_is_never_missed_without_a_word():
+def test_multi_head_attention_over_picked_tokens_has_its_map():
     model, ids = PickedKeys(), torch.randint(31, (BATCH, TOKENS))
     with torch.no_grad(), regard.watch(model) as seen:
         output = model(ids)
     assert torch.equal(output, model(ids))
+    assert not seen[0].gaps
+    for example, trace in enumerate(seen):
+        torch.testing.assert_close(trace.maps[0].weights(0), model.weights[example])
+
+
+def test_multi_head_attention_is_never_missed_without_a_word(monkeypatch):
+    monkeypatch.setattr(Watcher, "_record_manual", lambda *_: None)  # as if not recognised
+    model, ids = PickedKeys(), torch.randint(31, (BATCH, TOKENS))
+    with torch.no_grad(), regard.watch(model) as seen:
+        model(ids)
     gaps = {(gap.site, gap.reason) for trace in seen for gap in trace.gaps}
     assert gaps == {("attention", NOT_FOLLOWED)}
 
