@@ -19,7 +19,7 @@ from regard.cli.inputs import (
 )
 from regard.cli.lazy import command
 from regard.cli.output import print_json
-from regard.cli.task_results import task_errors_name_options
+from regard.cli.task_results import classify_text
 from regard.errors import FileError, InputError, RegardError
 from regard.terminal import make_console, print_line
 from regard.text import say
@@ -224,7 +224,9 @@ def _run_model(options: LookOptions) -> Capture:
         torch.manual_seed(options.seed)
     if options.task is not None or options.model in SUBJECTS:
         _check_is_text(text)
-        return _classify_text(read_text(text, options.file), options)
+        text = read_text(text, options.file)
+        result = classify_text(text, options.model, options.task, options.device)
+        return Capture(result.trace, text, result.model, result=result)
     name = default_model(options.model, "look", _SHIPPED_MODEL)
     if text is not None and is_file(text) and is_picture(Path(text)):
         loaded = load(name, device=options.device, progress=not options.quiet)
@@ -274,17 +276,6 @@ def _capture_text(text: str, loaded: "LoadedModel", options: LookOptions) -> Cap
         text, count = fit_text(loaded, text, options.limit)
     generate = _settings_for_text(loaded, count, options)
     return Capture(capture_inputs(loaded, text, generate, "this input"), text, loaded.name)
-
-
-def _classify_text(text: str, options: LookOptions) -> Capture:
-    """The result of a shipped classifier on a text, with its trace."""
-    from regard.tasks import classify
-    from regard.tasks.models import TaskModels
-
-    with task_errors_name_options():
-        models = TaskModels("classify", options.model, options.device, subject=options.task)
-        result = classify(text, models)
-    return Capture(result.trace, text, result.model, result=result)
 
 
 def _generation_settings(loaded: "LoadedModel", options: LookOptions) -> dict[str, Any]:

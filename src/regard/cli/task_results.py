@@ -65,6 +65,17 @@ def task_errors_name_options() -> AbstractContextManager[None]:
     return errors_name_options({}, {"model=": "--model", "trace=True": "--out"})
 
 
+def classify_text(
+    text: str, model: str | None, subject: str | None, device: str | None
+) -> "TaskResult":
+    """The result of a shipped classifier on a text, with its trace."""
+    from regard.tasks import classify
+    from regard.tasks.models import TaskModels
+
+    with task_errors_name_options():
+        return classify(text, TaskModels("classify", model, device, subject=subject))
+
+
 def check_picture_file(out: Path | None, count: int) -> None:
     """Refuse a file that no picture can be written to, before any work is done."""
     if out is None:
