@@ -97,10 +97,23 @@ def test_bad_input_is_refused_in_one_sentence(run, model, arguments, message):
     assert len(result.stderr.splitlines()) == 1
 
 
-def test_without_a_model_the_sentence_says_what_to_name(run):
+def test_without_a_model_the_sentence_says_what_to_name(run, monkeypatch):
+    monkeypatch.setattr("regard.tasks.models.shipped_models", lambda: ())
     result = run("classify", "I love you.")
     assert result.exit_code == 2
     assert "name one with --model, the folder or hub name of a ForSequenceClass" in result.stderr
+
+
+def test_a_task_takes_the_shipped_model_for_the_language_of_the_text(run, model, monkeypatch):
+    monkeypatch.setattr("regard.tasks.models.shipped_models", lambda: (model,))
+    monkeypatch.setattr("regard.tasks.models.DEFAULT_MODELS", {"topic": {"en": model}})
+    result = run("classify", "I love you.", "--task", "topic", "--json")
+    assert json.loads(result.stdout)["model"] == model
+    looked = run("look", "I love you.", "--task", "topic")
+    assert all(part in looked.stdout for part in ("love", "head.attentive"))
+    refused = run("classify", "我爱你。", "--task", "topic")
+    assert refused.exit_code == 2
+    assert "the shipped models for topic read English" in refused.stderr
 
 
 def test_a_model_of_another_task_is_refused(run):

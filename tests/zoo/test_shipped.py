@@ -91,3 +91,22 @@ def test_the_story_teller_ends_its_stories():
     start = torch.full((5, 1), model.tokenizer.bos_token_id)
     out = model.generate(start, do_sample=True, seed=0, max_new_tokens=500)
     assert all(len(ids) < 400 for ids in out)
+
+
+@pytest.mark.parametrize(
+    ("text", "task", "label"),
+    [
+        ("This movie is wonderful.", "sentiment", "positive"),
+        ("What a waste of time and money.", "sentiment", "negative"),
+        ("The striker scored twice as the team won the cup final.", "topic", "Sports"),
+        ("Shares of the oil company fell after weak quarterly earnings.", "topic", "Business"),
+    ],
+)
+def test_the_english_classifiers_tell_clear_cases(text, task, label):
+    assert regard.classify(text, task=task, device="cpu", trace=False).answer == label
+
+
+def test_the_picture_of_a_sentiment_shades_the_word_that_tells_it():
+    result = regard.classify("This movie is wonderful.", device="cpu")
+    words = regard.view(result).numbers.words
+    assert max(words, key=lambda word: word.weight).text.startswith("wonderful")

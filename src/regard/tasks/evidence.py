@@ -1,11 +1,11 @@
 """What shows what an answer was computed from: rows of a map, or an attribution of its words.
 
-Attention shows where a model looked, which need not be what its answer depends on. For the shipped
-classifiers that was measured (bench/highlights.py; the numbers stand in their cards): without the
+Attention shows where a model looked, which need not be what its answer depends on. For
+sentiment-en that was measured (bench/highlights.py; the numbers stand in its card): without the
 words that occlusion puts first the probability of the class falls most, without those that pooled
-attention puts first half as much, and gradient x input is hardly better than chance. So their
-pictures are shaded by occlusion, of words in a short text, of sentences in a long one, for which a
-pass for each word would take too long. Other models are shaded by attention.
+attention puts first half as much, and gradient x input is hardly better than chance. So the
+pictures of shipped classifiers are shaded by occlusion, of words in a short text, of sentences in a
+long one, for which a pass for each word would take too long. Other models are shaded by attention.
 """
 
 from collections.abc import Sequence
