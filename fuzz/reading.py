@@ -31,6 +31,8 @@ from regard.storage import is_trace_file, load_trace, save_trace
 from regard.studies import read_sentence_pairs
 from regard.studies.survey import load_survey, save_survey, survey
 from regard.studies.survey.state import StateFile
+from regard.tasks.knowledge.base import open_base
+from regard.tasks.knowledge.entries import read_base
 from regard.training.checkpoints import (
     average_weights,
     checkpoints,
@@ -40,8 +42,10 @@ from regard.training.checkpoints import (
 from regard.training.corpora import bar_separated_pairs, pairs, texts
 from regard.training.corpus_file import CorpusFile
 from regard.training.labelled_texts import LabelledFiles
+from regard.training.matches import MatchFiles
 from regard.training.questions import QuestionFiles
 from regard.training.recipe_file import load_recipe
+from regard.training.summaries import SummaryFiles, has_summaries
 from regard.training.train import train, write_finished_model
 from regard.types import Trace
 from regard.views import View, ViewState, figure, overlay, view
@@ -58,11 +62,13 @@ VIEW_KINDS = ("heads", "heatmap", "highlight", "flow", "overlay", "compare")
 # What the functions below call. tests/fuzz/test_coverage.py compares these lists with what regard
 # has, so that a new reader or exporter is called here too.
 READERS: tuple[Callable[..., Any], ...] = (
-    CorpusFile, LabelledFiles, QuestionFiles, PixelReader.for_model, Pretrained.from_pretrained,
+    CorpusFile, LabelledFiles, MatchFiles, QuestionFiles, SummaryFiles, PixelReader.for_model,
+    Pretrained.from_pretrained,
     StateFile.load, Tokenizer.load, View.load, ViewState.from_hash, ViewState.from_json,
     average_weights, bar_separated_pairs,
-    checkpoints, describe_model, explain_text, find_models, from_pretrained, is_picture,
-    is_trace_file, load, load_checkpoint, load_recipe, load_survey, load_trace, overlay,
+    checkpoints, describe_model, explain_text, find_models, from_pretrained, has_summaries,
+    is_picture, is_trace_file, open_base, read_base,
+    load, load_checkpoint, load_recipe, load_survey, load_trace, overlay,
     page_picture, pairs, read_picture, read_sentence_pairs, read_word_vectors, survey, texts, train,
     view, Config.from_json, GenerationSettings.from_json, read_gold_links, unpack_scene,
 )  # fmt: skip
@@ -149,6 +155,24 @@ def read_questions(path: Path, random: Random) -> None:
     """A file of questions with their contexts, as `regard answer` and training read it."""
     read_records(path, ["question", "context"])
     list(QuestionFiles((path,)))
+
+
+def read_matches(path: Path, random: Random) -> None:
+    """A file of questions with right and wrong entries."""
+    list(MatchFiles((path,)))
+
+
+def read_summaries(path: Path, random: Random) -> None:
+    """A file of texts with their summaries."""
+    has_summaries(path)
+    list(SummaryFiles((path,)))
+
+
+def read_knowledge(path: Path, random: Random) -> None:
+    """A knowledge base, and its index, which is made twice: the second time it may be stored."""
+    read_base(path)
+    for _ in range(2):
+        open_base(path).search("Who do you love? 我爱谁？", 3)
 
 
 def read_labels(path: Path, random: Random) -> None:

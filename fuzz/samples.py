@@ -12,8 +12,9 @@ import torch
 
 import regard
 from regard.loading import read_picture
-from regard.models import Captioner, Recurrent, Tokenizer, Transformer
+from regard.models import Captioner, Recurrent, Tokenizer, Transformer, from_pretrained
 from regard.models.generation import GenerationSettings
+from regard.models.low_rank import add_low_rank
 from regard.models.tokenizers import TokenizerPair
 from regard.storage import save_trace
 from regard.studies.survey import save_survey, survey
@@ -97,6 +98,16 @@ def _write_texts(folder: Path) -> None:
             )
             for text in ENGLISH
         ],
+        "matches.tsv": [f"{text}\tlove\ttea" for text in ENGLISH],
+        "matches.jsonl": [
+            json.dumps({"question": text, "right": "love", "wrong": ["tea"]}) for text in ENGLISH
+        ],
+        "summaries.jsonl": [json.dumps({"text": text, "summary": text[:1]}) for text in ENGLISH],
+        "facts.tsv": [f"{one}\tsays\t{other}" for one, other in pairs],
+        "facts.jsonl": [
+            json.dumps({"subject": one, "relation": "says", "object": other})
+            for one, other in pairs
+        ],
         "labels.tsv": [f"{text}\t{index % 2}" for index, text in enumerate(ENGLISH)],
         "labels.jsonl": [json.dumps({"text": text, "label": 1}) for text in ENGLISH],
         "gold.tsv": links,
@@ -152,6 +163,9 @@ def _write_own_models(folder: Path) -> None:
     for name, head in (("classifier", "classes"), ("reader", "spans")):
         model = Transformer(kind="encoder", vocab=len(one), head=head, **sizes)
         _save(model, one, folder / name)
+    adapted = from_pretrained(folder / "classifier")
+    add_low_rank(adapted, 2, frozen=1)
+    adapted.save_pretrained(folder / "adapted", base="classifier")
     vision = Transformer(kind="vision", head="classes", labels=5, **pictures, **sizes)
     _save(vision, None, folder / "vision")
     captioner = Captioner(vocab=len(one), d_embed=7, hidden=10, widths=(4, 6), dropout=0.0)

@@ -82,6 +82,26 @@ def _own_models() -> Iterator[Subject]:
             yield Subject(f"{name}/{file}", name, file, form, read, lines, weight=weight)
 
 
+def _adapted_model() -> Iterator[Subject]:
+    """The files of a model that is stored as a difference to the classifier."""
+    lines = (f"classify {_TEXT} --model {{}}", *_DESCRIBE)
+    for file, form, weight in (("config.json", "json", 4), ("model.safetensors", "safetensors", 2)):
+        yield Subject(
+            f"adapted/{file}", "adapted", file, form, reading.read_model, lines,
+            beside=("classifier",), weight=weight,
+        )  # fmt: skip
+
+
+def _knowledge_bases() -> Iterator[Subject]:
+    """Files of triples; the index is written beside them."""
+    lines = (f"answer {_TEXT} --base {{}}", f"answer {_TEXT} --base {{}} --json --must-answer")
+    for name, form in (("facts.tsv", "lines"), ("facts.jsonl", "json lines")):
+        yield Subject(
+            name, name, "", form, reading.read_knowledge, lines, written=".", weight=4,
+            needs="bm25s",
+        )  # fmt: skip
+
+
 def _vision_models() -> Iterator[Subject]:
     """The files of models that see pictures."""
     files = {"config.json": "json", "preprocessor_config.json": "json"}
@@ -153,6 +173,11 @@ def _corpora() -> Iterator[Subject]:
         )),
         ("questions.jsonl", "json lines", reading.read_questions, (
             "answer --model reader --file {} --json", "evaluate reader {} --quiet",
+        )),
+        ("matches.tsv", "lines", reading.read_matches, ()),
+        ("matches.jsonl", "json lines", reading.read_matches, ()),
+        ("summaries.jsonl", "json lines", reading.read_summaries, (
+            "evaluate translator {} --quiet", "summarise --model translator --file {} --json",
         )),
         ("labels.tsv", "lines", reading.read_labels, ("evaluate classifier {} --quiet",)),
         ("labels.jsonl", "json lines", reading.read_labels, ("evaluate classifier {} --json",)),
@@ -234,7 +259,7 @@ def _training() -> Iterator[Subject]:
 
 
 SUBJECTS: tuple[Subject, ...] = (
-    *_own_models(), *_vision_models(), *_converted_models(), *_tokenizers(), *_corpora(),
+    *_own_models(), *_adapted_model(), *_knowledge_bases(), *_vision_models(), *_converted_models(), *_tokenizers(), *_corpora(),
     *_other_files(), *_training(),
 )  # fmt: skip
 

@@ -52,7 +52,7 @@ def test_a_seed_gives_the_same_output_twice_and_another_seed_another(run):
     [
         ([""], "a text is empty"),
         (["我 爱", "--query", "恨"], "--query '恨' is not in the text; .* 1 我, 2 爱"),
-        (["a b", "--mechanism", "multi-head"], "multi-head projects its inputs"),
+        (["a b", "--mechanism", "multi-head"], "multi-head does more than compare, weigh and mix"),
         (["a b", "--mechanism", "adittive"], "no mechanism 'adittive'; did you mean 'additive'"),
         (["a b", "--vectors", "gone.txt"], "cannot read the vectors gone.txt"),
         (["a " * 2000, "--dim", "2"], "explain is for small examples"),
