@@ -259,8 +259,8 @@ def _training() -> Iterator[Subject]:
 
 
 SUBJECTS: tuple[Subject, ...] = (
-    *_own_models(), *_adapted_model(), *_knowledge_bases(), *_vision_models(), *_converted_models(), *_tokenizers(), *_corpora(),
-    *_other_files(), *_training(),
+    *_own_models(), *_adapted_model(), *_knowledge_bases(), *_vision_models(),
+    *_converted_models(), *_tokenizers(), *_corpora(), *_other_files(), *_training(),
 )  # fmt: skip
 
 

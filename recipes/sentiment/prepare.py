@@ -3,8 +3,8 @@
     python recipes/sentiment/prepare.py sst2 imdb --to recipes/sentiment/corpus
 
 The folders hold train.tsv and dev.tsv (`text<TAB>label`, 1 is positive, perhaps .gz). A review has
-some 250 words, which would make training many times as long; a passage of 20 to 50 words of every
-second one, from the beginning of a sentence, keeps much of its opinion. Test files are not read.
+some 250 words, which would make training several times as long; a passage of 30 to 90 words, from
+the beginning of a sentence, keeps much of its opinion. Test files are not read.
 """
 
 import argparse
@@ -14,8 +14,8 @@ import re
 from pathlib import Path
 
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
-SHORTEST, LONGEST = 20, 50  # words of a passage
-COPIES = 2  # of each sentence of SST-2, which are short
+SHORTEST, LONGEST = 30, 90  # words of a passage
+COPIES = 3  # of each sentence of SST-2, which are short
 REVIEWS = 400  # in dev.tsv
 
 
@@ -50,7 +50,7 @@ def main() -> None:
     parser.add_argument("--to", type=Path, required=True)
     arguments = parser.parse_args()
     generator = random.Random(1)
-    reviews = cut_passages(read_lines(arguments.imdb, "train.tsv")[::2], generator)
+    reviews = cut_passages(read_lines(arguments.imdb, "train.tsv"), generator)
     train = read_lines(arguments.sst2, "train.tsv") * COPIES + reviews
     reviews = cut_passages(read_lines(arguments.imdb, "dev.tsv")[:REVIEWS], generator)
     dev = read_lines(arguments.sst2, "dev.tsv") + reviews

@@ -35,7 +35,7 @@ export function highlightNumbers(scene: Scene, state: ViewState): HighlightNumbe
   const site = sceneTrace.site(state.site);
   if (site.long) throw new CannotDraw("refuse.long");
   const shown = mapAtDepth(scene, state, site);
-  const [weights, tokenSentence] = rowOrColumn(shown, state);
+  const [weights, tokenSentence] = rowOrColumn(shown, site, state);
   const axis = state.axis === "row" ? site.columns : site.rows;
   const labels = state.axis === "row" ? shown.columns : shown.rows;
   const shadeOf = shadeWeights({ rows: 1, columns: weights.length, data: weights }, state.scale);
@@ -74,7 +74,7 @@ function mapAtDepth(scene: Scene, state: ViewState, site: SceneSite): LabelledMa
 }
 
 /** The weights of the pinned row or column, or the mean of all, and the sentence that names the pinned token. */
-function rowOrColumn(shown: LabelledMap, state: ViewState): [Float32Array, Sentence] {
+function rowOrColumn(shown: LabelledMap, site: SceneSite, state: ViewState): [Float32Array, Sentence] {
   const { rows, columns, data } = shown.weights;
   const byRow = state.axis === "row";
   const cell = (place: number, index: number): number =>
@@ -93,7 +93,9 @@ function rowOrColumn(shown: LabelledMap, state: ViewState): [Float32Array, Sente
   const across = byRow ? shown.rows : shown.columns;
   const place = labelAt(across, state.place);
   for (let index = 0; index < length; index++) weights[index] = cell(place, index);
-  return [weights, [`caption.highlight.${state.axis}`, { token: across[place]!.text }]];
+  // an aggregate, such as a rollout or an occlusion, is no attention of a token
+  const what = site.kind === "aggregate" && byRow ? "share" : state.axis;
+  return [weights, [`caption.highlight.${what}`, { token: across[place]!.text }]];
 }
 
 /** The sentence that names the head, layer or layers that the weights are from. */

@@ -30,7 +30,7 @@ from regard.types import (
 from regard.views.captions import percent
 from regard.views.functions import ViewOptions, make_view
 from regard.views.outputs import View
-from regard.views.scene.build import mark_tokens
+from regard.views.scene.build import mark_tokens, name_aggregate
 
 __all__ = ["result_title", "result_trace", "result_view"]
 
@@ -52,7 +52,10 @@ def result_view(result: TaskResult, **options: Unpack[ViewOptions]) -> View:
     drawn = make_view(
         (trace,), {**defaults, **options}, view="highlight", site=site, place=0, depth="layer"
     )
-    return View(mark_tokens(drawn.scene, stream, evidence.marked), drawn.state)
+    scene = mark_tokens(drawn.scene, stream, evidence.marked)
+    if evidence.attribution is not None:
+        scene = name_aggregate(scene, site)
+    return View(scene, drawn.state)
 
 
 def result_trace(result: TaskResult, language: str | None = None) -> tuple[Trace, str]:

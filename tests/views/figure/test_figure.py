@@ -127,7 +127,7 @@ def test_the_words_of_most_weight_are_listed_with_their_percents():
     view = highlight(vectors.a_trace(), 2)
     shown = [each.get_text() for each in texts(view)]
     text, weight = view.numbers.top[0]
-    assert "Most attended tokens" in shown
+    assert "Tokens of most weight" in shown
     assert f"{100 * weight:.1f}%" in shown
     assert text in shown
 

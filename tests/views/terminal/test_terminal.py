@@ -159,7 +159,7 @@ def test_words_without_colour_follow_a_character_as_dense():
 def test_the_words_of_most_weight_are_listed():
     view = highlight(small(), 0, language="zh")
     shown = [line.split() for line in texts(view, 40)]
-    start = shown.index(["最受关注的词元"])
+    start = shown.index(["权重最大的词元"])
     assert [line[:2] for line in shown[start + 1 : start + 3]] == [["我", "90.0%"], ["爱", "10.0%"]]
     assert shown[start + 1][2] == "█" * 13
 

@@ -32,7 +32,7 @@ ENTRIES = (
             "指针机制：键的权重乘以门控即复制该词的概率，其余概率留给词表；词表之外的词也能写出。",
         ),
         make=lambda sizes: _make_copying(sizes.dim, sizes.key_dim),
-        aliases=("pointer", "pointer-generator"),
+        aliases=("pointer",),
         breaks={
             "sums to one": Text(
                 "the rest is the probability of generating a word (eq. 9)",

@@ -70,6 +70,15 @@ def mark_tokens(scene: Scene, stream: str, positions: Sequence[int]) -> Scene:
     return replace(scene, traces=(first, *others))
 
 
+def name_aggregate(scene: Scene, name: str) -> Scene:
+    """The scene with a site of its first trace called an aggregate: computed, no attention."""
+    first, *others = scene.traces
+    sites = tuple(
+        replace(site, kind="aggregate") if site.name == name else site for site in first.sites
+    )
+    return replace(scene, traces=(replace(first, sites=sites), *others))
+
+
 def _check_trace(trace: Trace) -> None:
     """Refuse a trace without maps, or with an empty one."""
     if not trace.maps:

@@ -131,7 +131,9 @@ def _pinned_line(shown: LabelledMap, site: SceneSite, state: ViewState) -> tuple
     across = shown.rows if state.axis == "row" else shown.columns
     index = label_at(across, state.place, site.name, state.axis)
     weights = shown.weights[index] if state.axis == "row" else shown.weights[:, index]
-    return weights, (f"caption.highlight.{state.axis}", {"token": across[index].text})
+    # an aggregate, such as a rollout or an occlusion, is no attention of a token
+    what = "share" if site.kind == "aggregate" and state.axis == "row" else state.axis
+    return weights, (f"caption.highlight.{what}", {"token": across[index].text})
 
 
 def _depth_sentence(scene: Scene, state: ViewState, site: SceneSite) -> Sentence:
