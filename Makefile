@@ -19,7 +19,7 @@ demo: $(VENV)/ready
 	@echo "  $(BIN)/regard --help, and docs/course/index.md (index.zh.md): attention, from the beginning 从零开始学注意力"
 
 test: $(VENV)/ready-dev $(VENV)/browser
-	$(BIN)/pytest -n 2 --dist loadfile --cov --cov-report= --ignore tests/compiled
+	$(BIN)/pytest --cov --cov-report= --ignore tests/compiled
 	REGARD_CHECK_SHAPES=0 $(BIN)/pytest --cov --cov-append tests/compiled
 
 check: $(VENV)/ready-dev front-check
