@@ -86,7 +86,9 @@ def trials() -> list[Trial]:
         Trial(
             ("classify", "-", "--model", "classifier", "--json"), '"scores"', stdin="I love it\n"
         ),
-        Trial(("classify", "I love you"), "name one with --model", code=2),
+        Trial(("classify", "I love you"), "positive"),
+        Trial(("classify", "да"), "is in another language", code=2),
+        Trial(("summarise", "We present a parser that reads text."), ""),
         Trial(
             ("answer", "who", "--context", "I love you", "--model", "reader", "--must-answer"),
             "who →",

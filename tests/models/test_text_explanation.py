@@ -65,7 +65,9 @@ def test_each_step_has_the_formula_of_what_was_computed(name, similarity, weight
 
 @pytest.mark.parametrize("name", ["multi-head", "rotary", "single-head"])
 def test_a_mechanism_with_projections_is_refused_in_one_sentence(name):
-    with pytest.raises(InputError, match=rf"^{name} projects its inputs .* one of dot, scaled-dot"):
+    with pytest.raises(
+        InputError, match=rf"^{name} does more than compare, .* one of dot, scaled-dot"
+    ):
         explain_text(TEXT, mechanism=name, dim=3)
 
 

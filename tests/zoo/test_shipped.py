@@ -98,11 +98,11 @@ def test_the_story_teller_ends_its_stories():
     [
         ("This movie is wonderful.", "sentiment", "positive"),
         ("What a waste of time and money.", "sentiment", "negative"),
-        ("The striker scored twice as the team won the cup final.", "topic", "Sports"),
-        ("Shares of the oil company fell after weak quarterly earnings.", "topic", "Business"),
+        ("国足主场不敌韩国队", "topic", "sports"),
+        ("央行宣布下调存款准备金率", "topic", "finance"),
     ],
 )
-def test_the_english_classifiers_tell_clear_cases(text, task, label):
+def test_the_classifiers_tell_clear_cases(text, task, label):
     assert regard.classify(text, task=task, device="cpu", trace=False).answer == label
 
 

@@ -264,11 +264,11 @@ def test_a_folder_that_a_killed_process_set_aside_is_found(folder):
 def test_a_model_that_is_replaced_while_it_is_read_is_read_again(folder, monkeypatch):
     read, calls = pretrained._load_own, []
 
-    def replace_before_weights(folder, config, dtype):
+    def replace_before_weights(folder, config, dtype, base):
         calls.append(config)
         if len(calls) == 1:
             small("gpt2").save_pretrained(folder)
-        return read(folder, config, dtype)
+        return read(folder, config, dtype, base)
 
     monkeypatch.setattr(pretrained, "_load_own", replace_before_weights)
     assert from_pretrained(folder).config == small("gpt2").config

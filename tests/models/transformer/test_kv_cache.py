@@ -53,7 +53,8 @@ def test_rows_that_moved_go_on_as_what_they_were(name, rows):
 
 @pytest.mark.parametrize("kind", ["encoder-decoder", "decoder"])
 @pytest.mark.parametrize(
-    "name", [name for name in catalog if name not in ("local-p", "copy", "coverage")]
+    "name",
+    [name for name in catalog if name not in ("local-p", "co-attention", "copy", "coverage")],
 )
 def test_every_mechanism_of_the_catalog_writes_step_by_step(name, kind):
     model = small("vaswani" if kind == "encoder-decoder" else "gpt2", attention=name)

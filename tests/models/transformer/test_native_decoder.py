@@ -91,7 +91,8 @@ def test_other_precisions_are_read_without_the_native_step(dtype):
 
 
 @pytest.mark.parametrize(
-    "name", [name for name in catalog if name not in ("local-p", "copy", "coverage")]
+    "name",
+    [name for name in catalog if name not in ("local-p", "co-attention", "copy", "coverage")],
 )
 def test_a_mechanism_that_is_not_plain_is_read_by_the_layers(name):
     state, _, _ = begun(small("gpt2", attention=name))

@@ -14,6 +14,12 @@ from regard.models.config import Config
 
 __all__ = ["PRESETS", "TransformerConfig"]
 
+# Mechanisms that are no attention from queries to keys alone, and the models that have them.
+_LAYERS_ELSEWHERE = {
+    "co-attention": "RecurrentReader",
+    "copy": "PointerGenerator",
+    "coverage": "PointerGenerator",
+}
 _LARGEST_TABLE = 1 << 28  # numbers, which is a gigabyte in float32
 
 Kind = Literal["encoder-decoder", "decoder", "encoder", "vision"]
@@ -115,10 +121,10 @@ class TransformerConfig(Config):
         _check_kind(self)
         for name in (self.attention, self.cross_attention):
             # raises an UnknownNameError if there is no such mechanism
-            if name is not None and catalog[name].family == "copying":
+            if name is not None and catalog[name].name in _LAYERS_ELSEWHERE:
                 raise InputError(
-                    f"{name!r} needs a decoder whose steps follow each other; a PointerGenerator "
-                    "has one, a Transformer does not"
+                    f"{name!r} is a layer of a {_LAYERS_ELSEWHERE[catalog[name].name]}; a "
+                    "Transformer has no place for it, choose another mechanism"
                 )
 
     @classmethod

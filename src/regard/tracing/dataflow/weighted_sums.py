@@ -10,6 +10,7 @@ Weights are known since their softmax (`softmax.py`). A call is reported when th
 `WeightedSums` has the rules of these functions.
 """
 
+import weakref
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -69,6 +70,8 @@ class WeightedSums:
     ) -> None:
         self._sites, self._gaps, self._mixing, self._report = sites, gaps, mixing, report
         self._last_reported: ManualWeights | None = None
+        # the scores of all weights that were reported, by their identity
+        self._reported: dict[int, weakref.ref[Tensor]] = {}
         self._samples = SampledValues(sites, gaps, report)
         self._rearranged = RearrangedAttention(sites, gaps, report)
         self.rules: dict[str, Callable[[str, Args, Kwargs, Any], None]] = {
@@ -180,12 +183,25 @@ class WeightedSums:
             other(name, args, kwargs, result)
             return
         if origin.pair.right.axis == from_end(values["dim"], source.dim()):
-            last = self._last_reported  # in a pointer, the same weights give a context too
-            if (last is None or last.scores is not weights.scores) and not is_backward():
-                self._last_reported = weights
+            # the weights of a pointer-generator, gated by the share that is copied, have given a
+            # context before (See et al. 2017, eq. 3 and 9); those of a plain pointer have not
+            given = weights.is_changed or self._is_reported(weights)
+            if not given and not is_backward():
+                self._note_report(weights)
                 self._report(weights, None)
             left = origin.pair.left
             set_all(result, stream_origin(left.stream, left.axis, left.layout))
+
+    def _note_report(self, weights: ManualWeights) -> None:
+        """Remember that these weights were reported."""
+        self._last_reported = weights
+        key, forget = id(weights.scores), self._reported.pop
+        self._reported[key] = weakref.ref(weights.scores, lambda _: forget(key, None))
+
+    def _is_reported(self, weights: ManualWeights) -> bool:
+        """True if weights of the same scores were reported before."""
+        known = self._reported.get(id(weights.scores))
+        return known is not None and known() is weights.scores
 
     def _meet_weighted(self, origin: Origin, stage: WeightedValues, axis: int) -> Origin | None:
         """Report weights that were multiplied with values elementwise, and are summed over keys.
@@ -235,7 +251,7 @@ class WeightedSums:
         if not weights_meet_values(pair, values_origin, summed):
             return None
         if weights is not self._last_reported and not is_backward():
-            self._last_reported = weights
+            self._note_report(weights)
             ordered = replace(weights, pair=weights.pair.swapped) if swaps else weights
             self._report(ordered, None if values is None else (values, summed[1]))
         left = pair.left
