@@ -18,6 +18,7 @@ KEYS = sorted(sentences(*AREAS)["en"])
 # source as the beginning of an f-string or a TypeScript template; the test below looks for it.
 PREFIXES = (
     "axis.",
+    "base.",
     "caption.flow.",
     "caption.hide.",
     "caption.highlight.",
@@ -40,6 +41,7 @@ PREFIXES = (
     "models.label.",
     "models.task.",
     "report.",
+    "result.by-",
     "scale.",
     "severity.",
     "span.",

@@ -50,7 +50,7 @@ def _open(options: Any) -> "KnowledgeBase":
 
     base = read_base(options.base)
     if not options.quiet:
-        click.echo(
+        print_line(
             say(f"base.{base.kind}", options.lang, name=base.path.name, count=len(base.entries)),
             err=True,
         )
