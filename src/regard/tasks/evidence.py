@@ -156,7 +156,7 @@ def summary_evidence(
 
 
 def match_evidence(trace: Trace | None, tokens: Tokens, question: int) -> Evidence | None:
-    """The rows of the tokens of an entry, which attend to a question of so many characters."""
+    """The rows of the tokens of an entry, which attend to a question of that length."""
     last, offsets = _last_map(trace), tokens.offsets or ()
     entry = [place for place, (start, stop) in enumerate(offsets) if stop > start >= question]
     return None if last is None else Evidence(last.site, _rows_of(last, tuple(entry)))
