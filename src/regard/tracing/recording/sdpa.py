@@ -66,7 +66,10 @@ def describe_sdpa_arguments(
         return Tapped(*sides, axes.finish, None, weights, dropout_p, mask, offset, runs_itself=True)
     scoring = Scoring(scale=scale, mask=mask, bias=bias, offset=offset)
     rows = levelled_rows(attn_mask, len(query))
-    return Tapped(query, key, value, axes.finish, scoring, dropout=dropout_p, levelled_rows=rows)
+    finish = axes.finish
+    return Tapped(
+        query, key, value, finish, scoring, dropout=dropout_p, is_quick=True, levelled_rows=rows
+    )
 
 
 def _softmax_of_sums(
