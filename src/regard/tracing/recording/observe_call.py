@@ -32,20 +32,23 @@ from regard.tracing.recording.record import CallRecord, GradientSlot
 # for calls that are edited but not recorded
 CONTEXT_ONLY = ObserveOptions(statistics=False, atlas=0)
 
+_BLANK = CallRecord("", None, None, torch.empty(0, 0, 0, 0), torch.empty(0, 0, 0, 0))
+
 
 def describe_call(site: str, tapped: Tapped, streams: StreamNames, windows: int) -> CallRecord:
     """The record of a call that is about to run: its description, and nothing observed yet."""
     scoring = tapped.scoring
-    return CallRecord(
-        site,
-        *streams,
-        tapped.query,
-        tapped.key,
-        _place_queries(tapped, streams),
-        tapped.weights,
-        tapped.mask if scoring is None else scoring.mask,
-        tapped.key.shape[2],
-        windows,
+    return _BLANK.with_fields(
+        site=site,
+        query_stream=streams[0],
+        key_stream=streams[1],
+        query=tapped.query,
+        key=tapped.key,
+        scoring=_place_queries(tapped, streams),
+        weights=tapped.weights,
+        mask=tapped.mask if scoring is None else scoring.mask,
+        key_count=tapped.key.shape[2],
+        windows=windows,
     )
 
 

@@ -6,6 +6,7 @@ beside it. *Stacked*: where the call stands among the decoding steps that it con
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from jaxtyping import Bool, Float
@@ -133,7 +134,9 @@ class CallRecord:
         Each call makes a record in three stages, and there are 27 fields.
         """
         changed = object.__new__(CallRecord)
-        vars(changed).update(vars(self), **fields)
+        own = vars(changed)
+        own.update(vars(self), **fields)
+        own.pop("sizes", None)  # they may have changed
         return changed
 
     @property
@@ -142,7 +145,7 @@ class CallRecord:
         observed = self.observed
         return observed.result() if isinstance(observed, PendingObservation) else observed
 
-    @property
+    @cached_property
     def sizes(self) -> tuple[int, int, int, int]:
         """Batch, heads, queries, keys."""
         if self.weights is not None:
