@@ -117,3 +117,68 @@ def test_a_summary_keeps_neither_queries_nor_keys_so_it_is_measured_at_once(
         model(torch.randint(31, (1, 7)))
     assert seen[0].maps[0].statistics is not None
     assert not measured
+
+
+WRITES = {
+    "x += y": lambda x, y: x.__iadd__(y),
+    "x *= 3": lambda x, y: x.mul_(3),
+    "x[...] = 0": lambda x, y: x.__setitem__((slice(None), 2), 0.0),
+    "out=": lambda x, y: torch.add(x, y, out=x),
+    "inplace=True": lambda x, y: F.relu(x, inplace=True),
+    "relu(x, True)": lambda x, y: F.relu(x, True),
+}
+
+
+@pytest.mark.parametrize("size", [0, pending.MOST_SCORES])
+@pytest.mark.parametrize("write", WRITES)
+def test_a_map_shows_what_was_attended_to_although_the_model_writes_to_it_later(
+    write: str, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Writing(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.embed = nn.Embedding(31, 24)
+
+        def forward(self, ids: Tensor) -> Tensor:
+            x = self.embed(ids)
+            y = F.scaled_dot_product_attention(x[:, None], x[:, None], x[:, None])[:, 0]
+            WRITES[write](x, y)
+            return x
+
+    monkeypatch.setattr(observe_call, "MOST_SCORES", size)
+    model, ids = Writing(), torch.randint(31, (2, 7))
+    with torch.no_grad(), regard.watch(model) as seen, regard.watch(model) as other:
+        output = model(ids)
+    with torch.no_grad():
+        torch.testing.assert_close(output, model(ids))
+        x = model.embed(ids)
+    weights = (x @ x.mT / 24**0.5).softmax(-1)
+    for number in range(2):
+        for trace in (seen[number], other[number]):
+            torch.testing.assert_close(trace.maps[0].weights(0), weights[number])
+            largest = trace.maps[0].row_statistics.largest[0]
+            torch.testing.assert_close(largest, weights[number].amax(-1))
+
+
+def test_learned_queries_are_copied_because_training_writes_to_them() -> None:
+    class Pooling(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.embed = nn.Embedding(31, 24)
+            self.query = nn.Parameter(torch.randn(1, 1, 3, 24))
+
+        def forward(self, ids: Tensor) -> Tensor:
+            keys = self.embed(ids)[:, None]
+            return F.scaled_dot_product_attention(
+                self.query.expand(len(ids), -1, -1, -1), keys, keys
+            )
+
+    model, ids = Pooling(), torch.randint(31, (2, 7))
+    with torch.no_grad():
+        keys = model.embed(ids)
+        weights = (model.query[0, 0] @ keys.mT / 24**0.5).softmax(-1)
+    with regard.watch(model) as seen:
+        model(ids).square().sum().backward()
+    with torch.no_grad():
+        model.query.add_(1.0)
+    torch.testing.assert_close(seen[0].maps[0].weights(0), weights[0])

@@ -25,6 +25,7 @@ from regard.tracing.recording.editor import (
     edited_weights,
 )
 from regard.tracing.recording.edits import AttentionCall
+from regard.tracing.recording.kept_sides import own_copy
 from regard.tracing.recording.options import WatchOptions
 from regard.tracing.recording.pending import MOST_SCORES, PendingObservation
 from regard.tracing.recording.record import CallRecord, GradientSlot
@@ -178,7 +179,7 @@ def _measure_later(
 ) -> tuple[Any, CallRecord]:
     """Run a call as the model runs it, and note what the kernel has to measure when it is read."""
     assert record.scoring is not None
-    query, key, keep = tapped.query.detach(), tapped.key.detach(), options.keep
+    query, key, keep = own_copy(tapped.query), own_copy(tapped.key), options.keep
     # values play no part without a context, so keys stand in for them and they can be freed
     call = Call(query, key, key, record.scoring)
     result = run_original()
@@ -241,7 +242,7 @@ def _add_observation(
 
     A record has many fields, so it is made once and not once for each of these.
     """
-    query = options.keep.round(tapped.query.detach())
+    query = options.keep.round(own_copy(tapped.query))
     exact = query.dtype == tapped.query.dtype
     if observation is not None:
         lse = observation.lse if exact else observation.lse.float()
@@ -252,7 +253,7 @@ def _add_observation(
     return record.with_fields(
         **extras,
         query=query,
-        key=options.keep.round(tapped.key.detach()),
+        key=options.keep.round(own_copy(tapped.key)),
         scoring=None if observation is None else observation.scoring,
         observed=observation,
         heads=options.sites.heads(record.site),
