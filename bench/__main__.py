@@ -32,6 +32,7 @@ MODULES = (
     "survey",
     "start",
     "knowledge",
+    "tasks",
 )
 
 

@@ -25,6 +25,10 @@ from regard.views import View
 
 PLACE = Path(__file__).parents[1] / "docs/course/pictures"
 PIZZA = "My father likes pizza very much."
+ABSTRACT = (
+    "We present a parser that reads text in one pass. The parser is fast, and it works for many "
+    "languages. On nine treebanks it is more accurate than others."
+)
 SIZE, COLOURS, MARGIN = 0.55, 256, 24
 Draw = Callable[[str], View]
 
@@ -118,6 +122,43 @@ def atlas(language: str) -> View:
     )
 
 
+def encoded(text: str) -> tuple[list[str], Tensor]:
+    """The words of a text and their vectors by the shipped encoder, without special tokens."""
+    encoder: Any = model("trunk-en")
+    encoding = encoder.tokenizer(text, return_tensors="pt")
+    with torch.no_grad():
+        hidden = encoder(encoding["input_ids"], encoding["attention_mask"])
+    return encoding.tokens()[1:-1], hidden[0, 1:-1]
+
+
+def reading(language: str) -> View:
+    """What the words of a question find in a text, by the cosine of their vectors."""
+    asked, question = encoded("When did she write it?")
+    known, text = encoded("Ada was born in London. She wrote the first program in 1843.")
+    weights = regard.weights(question, text, Mechanism(CosineScore(temperature=0.1)))
+    named = Trace.from_weights({"trunk-en, cosine": weights[None]}, asked, known)
+    return regard.heatmap(named, language=language)
+
+
+def copying(language: str) -> View:
+    """A summary's coverage of its text, with the copied words underlined."""
+    return regard.view(regard.summarise(ABSTRACT, device="cpu"), language=language)
+
+
+def claims(language: str) -> View:
+    """The words of one sentence by the attention of pooling and by occlusion."""
+    result = regard.classify("The actors are good, the story is terrible.", device="cpu")
+    pooling = result.trace["head.attentive"]
+    assert result.evidence is not None
+    assert result.evidence.attribution is not None
+    falls = result.evidence.attribution.values.nan_to_num(nan=0.0).clamp_min(0.0).float()
+    weights = torch.stack([pooling.weights(head=0)[0], falls / falls.sum()])[:, 1:-1]
+    words = result.trace.tokens(pooling.columns).texts[1:-1]
+    shares = weights / weights.sum(dim=1, keepdim=True)
+    named = Trace.from_weights({"sentiment-en": shares[None]}, ["attention", "occlusion"], words)
+    return regard.heatmap(named, language=language)
+
+
 def of(kind: str, name: str, text: str, site: str | None = None, **extras: Any) -> Draw:
     """A view of a sentence as a shipped model translates it."""
     places = {} if site is None else {"site": site}
@@ -150,6 +191,9 @@ PICTURES: dict[str, Draw] = {
         0,
         language=language,
     ),
+    "reading": reading,
+    "copying": copying,
+    "claims": claims,
 }
 
 

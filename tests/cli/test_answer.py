@@ -96,3 +96,20 @@ def test_without_a_model_the_sentence_says_what_to_name(run):
     assert (
         "name one with --model, the folder or hub name of a ForQuestionAnswering" in result.stderr
     )
+
+
+def test_a_context_that_ends_as_a_file_does_must_be_one(run, model):
+    result = run("answer", "who?", "--context", "nowhere.txt", "--model", model)
+    assert result.exit_code == 2
+    assert "there is no file nowhere.txt" in result.stderr
+
+
+def test_the_answers_before_a_question_without_context_are_printed(run, model, tmp_path):
+    file = tmp_path / "questions.jsonl"
+    file.write_text(
+        '{"question": "who?", "context": "I love you."}\n{"question": "who?", "context": ""}\n'
+    )
+    result = run("answer", "--file", str(file), "--model", model, "--json")
+    assert result.exit_code == 2
+    assert json.loads(result.stdout)["question"] == "who?"
+    assert result.stderr == "regard: input 2: the context is empty; give some text\n"

@@ -70,3 +70,11 @@ def test_a_line_of_ten_megabytes_is_refused(run, tmp_path):
 def test_a_model_that_matches_nothing_is_refused(run, facts):
     message = fails(run, "姚明的身高", "--base", facts, "--model", "en-zh-rnn")
     assert "matches no relations" in message
+
+
+def test_an_answer_without_attention_is_printed_though_it_has_no_picture(run, facts, tmp_path):
+    out = str(tmp_path / "a.html")
+    result = run("answer", "姚明有多高？", "--base", str(facts), "--out", out)
+    assert result.exit_code == 2
+    assert result.stdout.startswith("229")
+    assert "no model read this text, so that there is no picture" in result.stderr

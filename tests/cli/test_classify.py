@@ -111,6 +111,10 @@ def test_a_task_takes_the_shipped_model_for_the_language_of_the_text(run, model,
     assert json.loads(result.stdout)["model"] == model
     looked = run("look", "I love you.", "--task", "topic")
     assert all(part in looked.stdout for part in ("love", "head.attentive"))
+    monkeypatch.setattr("regard.tasks.evidence.EXPLAINED_MODELS", (model,))  # shaded by occlusion
+    record = json.loads(run("look", "I love you.", "--task", "topic", "--json").stdout)
+    assert record["shown"]["site"] == "head.attentive"
+    assert {*record["result"]["scores"]} == {*LABELS}
     refused = run("classify", "我爱你。", "--task", "topic")
     assert refused.exit_code == 2
     assert "the shipped models for topic read English" in refused.stderr
@@ -120,3 +124,39 @@ def test_a_model_of_another_task_is_refused(run):
     result = run("classify", "I love you.", "--model", "en-zh-rnn")
     assert result.exit_code == 2
     assert "en-zh-rnn (Recurrent) gives texts no classes" in result.stderr
+
+
+def test_the_texts_before_one_that_is_refused_have_their_results(run, model, tmp_path):
+    file = tmp_path / "texts.txt"
+    file.write_text("I love you.\n\nyou\n" + "x" * 1_000_001 + "\nI\n")
+    result = run("classify", "--file", str(file), "--model", model)
+    assert result.exit_code == 2
+    assert [line.split("\t")[-1] for line in result.stdout.splitlines()] == [
+        "I love you.",
+        "",
+        "you",
+    ]
+    assert result.stderr.startswith("regard: input 4: a text has 1,000,001 characters; ")
+
+
+def test_an_object_may_have_line_separators_and_an_empty_line_stays_empty(run, model, tmp_path):
+    file = tmp_path / "texts.jsonl"
+    file.write_text('{"text": "I love\u2028you."}\n\n{"text": "you"}\n\n', encoding="utf-8")
+    result = run("classify", "--file", str(file), "--model", model, "--json")
+    rows = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [row.get("text") for row in rows] == ["I love\u2028you.", None, "you"]
+
+
+def test_an_empty_text_has_no_picture(run, model, tmp_path):
+    file = tmp_path / "texts.jsonl"
+    file.write_text('{"text": " "}\n')
+    out = str(tmp_path / "a.html")
+    result = run("classify", "--file", str(file), "--model", model, "--out", out)
+    assert result.exit_code == 2
+    assert "the input is empty" in result.stderr
+
+
+def test_a_task_beside_a_model_is_refused_by_the_name_of_the_option(run, model):
+    result = run("classify", "I", "--model", model, "--task", "topic")
+    assert result.exit_code == 2
+    assert "--task is for the shipped models; leave it out where --model is named" in result.stderr

@@ -112,3 +112,15 @@ def test_our_class_and_that_of_transformers_give_the_same(tmp_path):
 def test_questions_without_text_are_refused(question, context, message):
     with pytest.raises(InputError, match=message):
         answer(question, context, a_known_reader({}, {}))
+
+
+def test_a_run_without_a_trace_finds_the_same():
+    reader = an_answerer()
+    watched, alone = (
+        regard.answer("who plays?", "I love playing chess. You love football.", reader, trace=trace)
+        for trace in (True, False)
+    )
+    assert watched.trace is not None
+    assert alone.windows[0].trace is None
+    assert [each.span for each in alone.candidates] == [each.span for each in watched.candidates]
+    assert alone.score == pytest.approx(watched.score)

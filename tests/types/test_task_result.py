@@ -74,3 +74,9 @@ def test_a_result_without_a_trace_says_how_to_get_one(windows):
 def test_a_result_needs_a_candidate():
     with pytest.raises(InputError, match="at least one candidate, got none"):
         an_answer()
+
+
+def test_a_notebook_shows_the_candidates_as_a_table_of_harmless_text():
+    shown = an_answer(Candidate("<b>", 0.75), Candidate(None, 0.25))._repr_html_()
+    assert "<td>&lt;b&gt;</td><td>0.75</td>" in shown
+    assert "<td>no answer</td><td>0.25</td>" in shown

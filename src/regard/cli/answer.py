@@ -9,15 +9,21 @@ import click
 
 from regard.cli import options
 from regard.cli.answer_base import answer_from_base
-from regard.cli.inputs import STDIN, is_file, read_text, read_texts
+from regard.cli.inputs import (
+    STDIN,
+    check_names_no_missing_file,
+    is_file,
+    read_text,
+    read_texts,
+)
 from regard.cli.lazy import command
 from regard.cli.task_results import (
-    BATCH,
     TaskOptions,
     check_picture_file,
     needs_trace,
     print_results,
     read_records,
+    run_in_batches,
     task_errors_name_options,
     task_options,
 )
@@ -26,6 +32,7 @@ if TYPE_CHECKING:
     from regard.tasks.models import TaskModels
     from regard.types import TaskResult
 
+_TEXT_SUFFIXES = (".txt", ".md", ".text", ".rst", ".html")
 _EXAMPLES = """\b
 Examples:
   regard answer "Who wrote it?" --context "Ada wrote it." --model ./minilm-squad
@@ -138,6 +145,7 @@ def _read_context(context: str) -> tuple[str, str | None]:
     """The text to look in, and the name of its file if it is one."""
     if is_file(context):
         return read_text(None, Path(context)), context
+    check_names_no_missing_file(context, _TEXT_SUFFIXES)
     return read_text(context), None
 
 
@@ -148,16 +156,12 @@ def _answer_in_batches(
     from regard.cli.progress import LineCount
     from regard.tasks import answer
 
+    def run(batch: list[Question]) -> "list[TaskResult]":
+        texts, contexts = [each.text for each in batch], [each.context for each in batch]
+        no_answer = not options.must_answer
+        results = answer(texts, contexts, models, no_answer=no_answer, trace=trace)
+        pairs = zip(results, batch, strict=True)
+        return [replace(result, source=question.source) for result, question in pairs]
+
     progress = LineCount(len(questions), options.lang, options.quiet)
-    for start in range(0, len(questions), BATCH):
-        batch = questions[start : start + BATCH]
-        filled = [question for question in batch if question.text.strip()]
-        texts, contexts = [each.text for each in filled], [each.context for each in filled]
-        results = iter(
-            answer(texts, contexts, models, no_answer=not options.must_answer, trace=trace)
-        )
-        progress.clear()
-        for question in batch:
-            filled_in = question.text.strip()
-            yield replace(next(results), source=question.source) if filled_in else None
-        progress.show(start + len(batch))
+    return run_in_batches(questions, run, lambda each: not each.text.strip(), progress)

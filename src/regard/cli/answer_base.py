@@ -66,6 +66,7 @@ def _answers(
     from regard.tasks.asking import BaseQuestions
 
     trace = needs_trace(options, len(questions))
+    prints_source = trace and options.out is None and not options.as_json
     asked = BaseQuestions(
         base, options.model, options.device, no_answer=not options.must_answer, trace=trace
     )
@@ -74,7 +75,7 @@ def _answers(
         result = asked.answer(question) if question.strip() else None
         progress.clear()
         yield result
-        if result is not None and not options.as_json and trace:
+        if result is not None and prints_source:
             _print_source(result, options.lang)
         progress.show(number)
 

@@ -11,12 +11,12 @@ from regard.cli import options
 from regard.cli.inputs import read_texts
 from regard.cli.lazy import command
 from regard.cli.task_results import (
-    BATCH,
     TaskOptions,
     check_picture_file,
     needs_trace,
     print_results,
     read_records,
+    run_in_batches,
     task_errors_name_options,
     task_options,
 )
@@ -91,11 +91,8 @@ def _classify_in_batches(
     from regard.cli.progress import LineCount
     from regard.tasks import classify
 
+    def run(batch: list[str]) -> "list[TaskResult]":
+        return classify(batch, models, trace=trace)
+
     progress = LineCount(len(texts), options.lang, options.quiet)
-    for start in range(0, len(texts), BATCH):
-        batch = texts[start : start + BATCH]
-        results = iter(classify([text for text in batch if text.strip()], models, trace=trace))
-        progress.clear()
-        for text in batch:
-            yield next(results) if text.strip() else None
-        progress.show(start + len(batch))
+    return run_in_batches(texts, run, lambda text: not text.strip(), progress)

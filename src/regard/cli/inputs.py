@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = [
     "capture_inputs",
     "check_is_text",
+    "check_names_no_missing_file",
     "default_model",
     "errors_name_options",
     "is_file",
@@ -107,6 +108,12 @@ def check_is_text(text: str) -> str:
         option = f" and --model {text}" if takes_model else ""
         raise InputError(f"{text} is a model and no text; give a text{option}")
     return text
+
+
+def check_names_no_missing_file(text: str, suffixes: Sequence[str]) -> None:
+    """Refuse a text of one word that ends as the name of a file does, where there is none."""
+    if text.lower().endswith(tuple(suffixes)) and not any(map(str.isspace, text)):
+        raise FileError(f"there is no file {text}; name one that is there, or give a text")
 
 
 def is_file(text: str) -> bool:

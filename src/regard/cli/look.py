@@ -12,13 +12,14 @@ from regard.cli import options
 from regard.cli.inputs import (
     capture_inputs,
     check_is_text,
+    check_names_no_missing_file,
     default_model,
     errors_name_options,
     is_file,
     read_text,
 )
 from regard.cli.lazy import command
-from regard.cli.output import print_json
+from regard.cli.output import print_json, written_text
 from regard.cli.task_results import classify_text
 from regard.errors import FileError, InputError, RegardError
 from regard.terminal import make_console, print_line
@@ -245,8 +246,7 @@ def _check_is_text(text: str | None) -> None:
     if text is None:
         return
     check_is_text(text)
-    if text.lower().endswith(_INPUT_SUFFIXES) and not any(map(str.isspace, text)):
-        raise FileError(f"there is no file {text}; name one that is there, or give a text")
+    check_names_no_missing_file(text, _INPUT_SUFFIXES)
 
 
 def _capture_picture(path: Path, loaded: "LoadedModel", options: LookOptions) -> Capture:
@@ -309,8 +309,11 @@ def _draw(captured: Capture, options: LookOptions) -> "View":
 
     trace, layer = captured.trace, options.layer
     choices = (options.view, layer, options.head, options.query)
-    if captured.result is not None and all(choice is None for choice in choices):
-        return view(captured.result, language=options.lang)
+    result = captured.result
+    if result is not None and all(choice is None for choice in choices):
+        if not options.as_json or result.evidence is None:
+            return view(result, language=options.lang)
+        layer = result.evidence.site  # JSON has weights of the trace, also where a picture has not
     site = choose_site(trace, int(layer) if layer is not None and layer.isdecimal() else layer)
     _check_length(trace, site, options.view)
     return view(
@@ -368,6 +371,7 @@ def _record(captured: Capture, view: "View | None", out: Path | None) -> dict[st
         "text": captured.text,
         "written": written_text(captured.trace),
         "out": None if out is None else str(out),
+        **({} if captured.result is None else {"result": captured.result.to_json()}),
         **trace_record(captured.trace),
         "shown": None if view is None else shown_weights(captured.trace, view),
     }
@@ -385,16 +389,3 @@ def _open_page(page: Path, options: LookOptions) -> None:
     """Open the page in a browser, or say where it is if there is no browser."""
     if not webbrowser.open(page.resolve().as_uri()) and not options.quiet:
         print_line(say("look.no-browser", options.lang, path=page), err=True)
-
-
-def written_text(trace: "Trace") -> str:
-    """What a translator wrote about its source; empty for a model without cross-attention."""
-    cross = trace.of("cross")
-    if not cross or cross[-1].produced is None:
-        return ""
-    tokens = trace.tokens(cross[-1].produced)
-    special = tokens.special or (False,) * len(tokens)
-    pieces = [
-        text for text, is_special in zip(tokens.texts, special, strict=True) if not is_special
-    ]
-    return "".join(pieces).replace("▁", " ").strip()

@@ -16,6 +16,7 @@ from regard.cli.task_results import (
     needs_trace,
     print_results,
     read_records,
+    run_in_batches,
     task_errors_name_options,
     task_options,
 )
@@ -93,11 +94,8 @@ def _summarise_in_batches(
 
     settings: dict[str, Any] = {} if options.beam is None else {"num_beams": options.beam}
     progress = LineCount(len(texts), options.lang, options.quiet)
-    for start in range(0, len(texts), _BATCH):
-        batch = texts[start : start + _BATCH]
-        filled = [text for text in batch if text.strip()]
-        results = iter(summarise(filled, models, trace=trace, **settings))
-        progress.clear()
-        for text in batch:
-            yield next(results) if text.strip() else None
-        progress.show(start + len(batch))
+
+    def run(batch: list[str]) -> "list[TaskResult]":
+        return summarise(batch, models, trace=trace, **settings)
+
+    return run_in_batches(texts, run, lambda text: not text.strip(), progress, _BATCH)

@@ -1,10 +1,10 @@
 """What the commands of tasks share: options, files of inputs, printed results."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -12,11 +12,12 @@ from regard.cli import options
 from regard.cli.inputs import errors_name_options
 from regard.cli.output import to_json_text
 from regard.documents import parse_json
-from regard.errors import FileError, InputError
+from regard.errors import FileError, InputError, RegardError
 from regard.terminal import make_console, print_line, print_text
 from regard.text import say
 
 if TYPE_CHECKING:
+    from regard.cli.progress import LineCount
     from regard.types import Candidate, TaskResult
 
 __all__ = [
@@ -26,9 +27,12 @@ __all__ = [
     "needs_trace",
     "print_results",
     "read_records",
+    "run_in_batches",
     "task_errors_name_options",
     "task_options",
 ]
+
+Input = TypeVar("Input")
 
 BATCH = 64  # inputs whose results are printed together
 PICTURES = (".html", ".htm", ".png", ".svg", ".pdf", ".json")
@@ -62,7 +66,7 @@ class TaskOptions:
 
 def task_errors_name_options() -> AbstractContextManager[None]:
     """Let errors about the arguments of a task name the options."""
-    return errors_name_options({}, {"model=": "--model", "trace=True": "--out"})
+    return errors_name_options({}, {"model=": "--model", "task=": "--task"})
 
 
 def classify_text(
@@ -96,17 +100,23 @@ def needs_trace(options: TaskOptions, count: int) -> bool:
 
 
 def read_records(file: Path, names: Sequence[str]) -> list[dict[str, str]]:
-    """The objects of a .jsonl file, each with these texts; a FileError names the wrong line."""
+    """The objects of a .jsonl file, each with these texts; a FileError names the wrong line.
+
+    The texts of an empty line are empty, so that there is a result for each line.
+    """
     try:
-        lines = file.read_bytes().decode("utf-8-sig").splitlines()
+        # not splitlines(), which also splits at marks that may stand in a text of JSON
+        lines = file.read_bytes().decode("utf-8-sig").rstrip("\r\n").split("\n")
     except OSError as error:
         raise FileError(f"cannot read {file}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise FileError(f"{file} is not UTF-8 text; save it as UTF-8") from error
-    records = [_record(file, number, line, names) for number, line in enumerate(lines, 1)]
-    if not records:
+    if not any(line.strip() for line in lines):
         raise InputError(f"{file} has no text; expected an object in each line")
-    return records
+    return [
+        _record(file, number, line, names) if line.strip() else dict.fromkeys(names, "")
+        for number, line in enumerate(lines, 1)
+    ]
 
 
 def _record(file: Path, number: int, line: str, names: Sequence[str]) -> dict[str, str]:
@@ -125,6 +135,47 @@ def _record(file: Path, number: int, line: str, names: Sequence[str]) -> dict[st
     return {name: str(text) for name, text in texts.items()}
 
 
+def run_in_batches(
+    inputs: Sequence[Input],
+    run: "Callable[[list[Input]], list[TaskResult]]",
+    is_blank: Callable[[Input], bool],
+    progress: "LineCount",
+    size: int = BATCH,
+) -> "Iterator[TaskResult | None]":
+    """The result of each input, None for one without text, as soon as its batch is done.
+
+    Where an input is refused, the results of those before it come first.
+    """
+    for start in range(0, len(inputs), size):
+        batch = inputs[start : start + size]
+        try:
+            results = iter(run([each for each in batch if not is_blank(each)]))
+        except RegardError:
+            if len(inputs) == 1:
+                raise
+            results = _run_one_by_one(batch, run, is_blank, start)
+        progress.clear()
+        for each in batch:
+            yield None if is_blank(each) else next(results)
+        progress.show(start + len(batch))
+
+
+def _run_one_by_one(
+    batch: Sequence[Input],
+    run: "Callable[[list[Input]], list[TaskResult]]",
+    is_blank: Callable[[Input], bool],
+    start: int,
+) -> "Iterator[TaskResult]":
+    """The results of a batch up to the input that is refused; the error has its number."""
+    for number, each in enumerate(batch, start + 1):
+        if not is_blank(each):
+            try:
+                (result,) = run([each])
+            except RegardError as error:
+                raise InputError(f"input {number}: {error}") from error
+            yield result
+
+
 def print_results(results: Iterator["TaskResult | None"], options: TaskOptions, key: str) -> None:
     """Print or draw each result as it comes; None is an input without text.
 
@@ -132,7 +183,8 @@ def print_results(results: Iterator["TaskResult | None"], options: TaskOptions, 
     """
     for result in results:
         if options.out is not None:
-            assert result is not None
+            if result is None:
+                raise InputError("the input is empty, and there is nothing to draw; give some text")
             _write_picture(result, options)
         if options.as_json:
             blank = {key: None, "score": None}
@@ -166,10 +218,20 @@ def _answer(text: str | None, language: str) -> str:
 
 
 def _write_picture(result: "TaskResult", options: TaskOptions) -> None:
-    """Write the picture of a result to the file of --out."""
+    """Write the picture of a result to the file of --out; without one the answer is printed."""
     from regard.views import view
 
     assert options.out is not None
+    if result.evidence is None:
+        print_text(
+            to_json_text(result.to_json())
+            if options.as_json
+            else _format_line(result, options.lang)
+        )
+        if all(window.trace is None for window in result.windows):
+            raise InputError(
+                "no model read this text, so that there is no picture; leave out --out"
+            )
     view(result, language=options.lang).save(options.out)
 
 

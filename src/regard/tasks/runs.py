@@ -67,7 +67,7 @@ def _run_batch(
     """The runs of one batch; an error inside a model of transformers names the model."""
     kind = runner.reader.kind(windows[0])
     try:
-        encoded, arguments, labels = runner.prepare_batch(InputBatch(kind, windows))
+        encoded, arguments, labels = runner.prepare_batch(InputBatch(kind, windows), spelled=trace)
         if getattr(getattr(loaded.model, "config", None), "types", None) == 0:
             # a Transformer of ours that tells question and text apart by their separator alone
             arguments.pop("token_type_ids", None)

@@ -36,8 +36,8 @@ class WindowSplitter:
 
     def split(self, text: str, question: str | None = None) -> list[Stretch]:
         """The windows of a text; one window, the whole text, if it is short."""
-        offsets = self._offsets(text)
-        room = self._room(question)
+        offsets, added = self._offsets(text)
+        room = self._limit - added if question is None else self._room_beside(question)
         if len(offsets) <= room:
             return [Stretch(0, len(text), len(offsets))]
         for size in range(room, 0, -1):
@@ -47,11 +47,10 @@ class WindowSplitter:
                 return windows
         raise InputError(f"{self._name} reads too few tokens at once for this text")
 
-    def _room(self, question: str | None) -> int:
-        """The number of tokens of the text that fit into one window."""
-        parts = ("a",) if question is None else (question, "a")
-        room = self._limit - len(self._tokenizer(*parts)["input_ids"]) + self._count("a")
-        if question is not None and room < self._limit // 4:
+    def _room_beside(self, question: str) -> int:
+        """The number of tokens of the text that fit into one window with the question."""
+        room = self._limit - len(self._tokenizer(question, "a")["input_ids"]) + self._count("a")
+        if room < self._limit // 4:
             raise InputError(
                 f"the question has {self._count(question)} tokens and {self._name} reads "
                 f"{self._limit} at once, question and text together; shorten the question"
@@ -61,19 +60,23 @@ class WindowSplitter:
     def _count(self, text: str) -> int:
         return len(self._tokenizer(text, add_special_tokens=False)["input_ids"])
 
-    def _offsets(self, text: str) -> Sequence[tuple[int, int]]:
-        """The characters of each token of the text, without special tokens."""
+    def _offsets(self, text: str) -> tuple[Sequence[tuple[int, int]], int]:
+        """The characters of each token of the text, and the number of special tokens added."""
         tokenizer = self._tokenizer
         if not getattr(tokenizer, "is_fast", False):
             raise InputError(
                 f"the tokenizer of {self._name} does not tell where its tokens are; take a model "
                 "with a fast tokenizer (tokenizer.json)"
             )
-        encoding: Any = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
-        offsets = [(start, stop) for start, stop in encoding["offset_mapping"]]
+        encoding: Any = tokenizer(
+            text, return_offsets_mapping=True, return_special_tokens_mask=True
+        )
+        marks = encoding["special_tokens_mask"]
+        places = zip(encoding["offset_mapping"], marks, strict=True)
+        offsets = [(start, stop) for (start, stop), added in places if not added]
         if not offsets:
             raise InputError(f"the tokenizer of {self._name} makes no token of {text[:40]!r}")
-        return offsets
+        return offsets, len(marks) - len(offsets)
 
 
 def _cut_windows(offsets: Sequence[tuple[int, int]], room: int, text: str) -> list[Stretch]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from html import escape
 from typing import Any, Literal
 
 from regard.errors import InputError
@@ -158,6 +159,19 @@ class TaskResult:
                 record["copied"] = self.copied
             record["alternatives"] = [candidate.to_json() for candidate in self.alternatives]
         return record | {"windows": len(self.windows)}
+
+    def _repr_html_(self) -> str:
+        """The candidates with their scores as a table; `regard.view` draws what they are based on.
+
+        This is what a notebook shows.
+        """
+        rows = "".join(
+            f"<tr><td>{escape('no answer' if each.text is None else each.text)}</td>"
+            f"<td>{each.score:.3g}</td></tr>"
+            for each in self.candidates
+        )
+        head = f"<tr><th>{ANSWER_KEYS[self.task]}</th><th>score</th></tr>"
+        return f"<table><caption>{escape(self.model)}</caption>{head}{rows}</table>"
 
     def __repr__(self) -> str:
         answer = self.answer

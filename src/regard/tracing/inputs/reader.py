@@ -79,10 +79,21 @@ class InputReader:
         name = {"image": "image_processor", "audio": "feature_extractor"}.get(kind, "")
         return getattr(self._processor, name, None) or self._processor
 
-    def encode(self, kind: InputKind, examples: Sequence[Any], side: PaddingSide) -> ModelInputs:
-        """The arguments and tokens of examples of one kind; only texts are batched."""
+    def encode(
+        self,
+        kind: InputKind,
+        examples: Sequence[Any],
+        side: PaddingSide,
+        *,
+        spelled: bool = True,
+    ) -> ModelInputs:
+        """The arguments and tokens of examples of one kind; only texts are batched.
+
+        With spelled=False the tokens of texts have ids, offsets and special marks alone.
+        """
         if kind in ("text", "pair"):
-            return self._encode_texts([_check_text(text) for text in examples], side)
+            texts = [_check_text(text) for text in examples]
+            return self._encode_texts(texts, side, spelled=spelled)
         return self._name_encoded_batch(self._call_processor(kind, examples[0]))
 
     def encode_targets(self, texts: Sequence[str]) -> tuple[Tensor, Tensor, list[Tokens]]:
@@ -98,12 +109,14 @@ class InputReader:
         tokens = self.target_namer.name_texts(encoding, texts)
         return encoding["input_ids"], encoding["attention_mask"], tokens
 
-    def _encode_texts(self, texts: Sequence[Text], side: PaddingSide) -> ModelInputs:
+    def _encode_texts(
+        self, texts: Sequence[Text], side: PaddingSide, *, spelled: bool
+    ) -> ModelInputs:
         """The arguments and tokens of texts, or of pairs of texts, as one padded batch."""
         pairs = [text for text in texts if isinstance(text, tuple)]
         columns = [list(column) for column in zip(*pairs, strict=True)] if pairs else [list(texts)]
         encoding = self._call_tokenizer(side, *columns)
-        tokens = self.namer.name_texts(encoding, texts)
+        tokens = self.namer.name_texts(encoding, texts, spelled=spelled)
         for text, text_tokens in zip(texts, tokens, strict=True):
             if not len(text_tokens):
                 raise InputError(f"the tokenizer makes no token of {text!r}; give a longer text")

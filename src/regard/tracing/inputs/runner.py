@@ -92,13 +92,14 @@ class ModelRunner:
         return list(seen)
 
     def prepare_batch(
-        self, batch: InputBatch
+        self, batch: InputBatch, *, spelled: bool = True
     ) -> tuple[ModelInputs, dict[str, Any], TokenLabels | None]:
         """The encoded batch, the arguments of the model, and the labels of its tokens.
 
-        The labels are None where the model is to generate: its output is not known yet.
+        The labels are None where the model is to generate: its output is not known yet. A run that
+        nobody watches needs no labels: spelled=False leaves out the texts of tokens.
         """
-        encoded = self.reader.encode(batch.kind, batch.examples, self.side)
+        encoded = self.reader.encode(batch.kind, batch.examples, self.side, spelled=spelled)
         arguments, labels = self._select_arguments(encoded, batch.kind), None
         if batch.targets is not None:
             arguments, labels = self._follow_targets(encoded, arguments, batch.targets)
@@ -184,7 +185,9 @@ class ModelRunner:
 
     def forward(self, arguments: Mapping[str, Any]) -> Any:
         """The model's output; the state of the random number generators stays as it was."""
-        devices = {p.device for p in self.model.parameters() if p.is_cuda}
+        # without a GPU in use there is none to ask for, and asking each parameter takes time
+        parameters = self.model.parameters() if torch.cuda.is_initialized() else ()
+        devices = {p.device for p in parameters if p.is_cuda}
         with torch.random.fork_rng(devices):
             return self.model(**arguments)
 
