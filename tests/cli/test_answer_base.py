@@ -70,3 +70,16 @@ def test_a_line_of_ten_megabytes_is_refused(run, tmp_path):
 def test_a_model_that_matches_nothing_is_refused(run, facts):
     message = fails(run, "姚明的身高", "--base", facts, "--model", "en-zh-rnn")
     assert "matches no relations" in message
+
+
+@pytest.mark.parametrize(
+    ("question", "reason"),
+    [("which?", "the base has no answer"), ("When was Ada born?", "facts.tsv:1 was found by")],
+)
+def test_where_no_attention_was_computed_there_is_no_picture(run, tmp_path, question, reason):
+    (tmp_path / "facts.tsv").write_text("Ada\tborn\t1815\n")
+    out = tmp_path / "page.html"
+    message = fails(run, question, "--base", tmp_path / "facts.tsv", "--out", out)
+    assert reason in message
+    assert "--out" in message
+    assert not out.exists()

@@ -13,6 +13,7 @@ from regard.cli.task_results import (
     read_records,
     task_errors_name_options,
 )
+from regard.errors import InputError
 from regard.terminal import print_line, print_text
 from regard.text import say
 
@@ -73,10 +74,26 @@ def _answers(
     for number, question in enumerate(questions, 1):
         result = asked.answer(question) if question.strip() else None
         progress.clear()
+        if options.out is not None and result is not None:
+            _check_has_picture(result)
         yield result
         if result is not None and not options.as_json and trace:
             _print_source(result, options.lang)
         progress.show(number)
+
+
+def _check_has_picture(result: "TaskResult") -> None:
+    """Refuse to draw a result that no attention led to, before the file of --out is written."""
+    if result.windows:
+        return
+    if result.source is None:
+        reason = "the base has no answer to this question"
+    else:
+        reason = f"{result.source} was found by the terms it shares with the question"
+    raise InputError(
+        f"there is no picture to write, because {reason} and no attention was computed; leave out "
+        "--out to read the result"
+    )
 
 
 def _print_source(result: "TaskResult", language: str) -> None:

@@ -112,6 +112,10 @@ class BaseAnswerer:
     def _from_entries(self, question: str, *, trace: bool) -> TaskResult:
         """The answers of the best entries, and the attention of the encoder on the first."""
         found = self._base.search(question, _RANKED if self._ranker else _ANSWERS)
+        if self._ranker is not None and len(self._base.base.entries) <= _RANKED:
+            # a small base is ranked whole: an entry may answer without a term of the question
+            scores = dict(found)
+            found = [(number, scores.get(number, 0.0)) for number in range(self._base.index.count)]
         if not found:
             return self._nothing(question)
         entries = [self._base.entry(number) for number, _ in found]
