@@ -215,7 +215,10 @@ def _other_files() -> Iterator[Subject]:
     )  # fmt: skip
     for name in PICTURES:
         form = "png" if name.endswith(".png") else "bytes"
-        looks = ("look {} --model vision --quiet", "look {} --model captioner --out a.html")
+        looks = (
+            "look {} --model vision --quiet", "look {} --model captioner --out a.html",
+            "recognise {} --model vision --json", "recognise {} --model vision --out a.png",
+        )  # fmt: skip
         beside = ("vision", "captioner", "vision.trace")
         yield Subject(name, name, "", form, reading.read_image, looks, beside, weight=3)
     words = ("explain I_love_you --vectors {}", "explain I_love_you --vectors {} --json")

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from regard.models import Transformer, from_pretrained
     from regard.models.text_explanation import TextExplanation, explain_text
     from regard.storage import load_trace, save_trace
-    from regard.tasks import answer, classify, summarise, translate
+    from regard.tasks import answer, classify, recognise, summarise, translate
     from regard.tracing import Keep, capture, watch
     from regard.training.train import train
     from regard.types import Finding, TaskResult, Trace
@@ -90,6 +90,7 @@ __all__ = [
     "measures",
     "models",
     "overlay",
+    "recognise",
     "register_tap",
     "report",
     "save_trace",
@@ -123,6 +124,7 @@ _ROOMS = {
     "from_pretrained": "regard.models",
     "register_tap": "regard.kernels.observe.taps",
     "save_trace": "regard.storage",
+    "recognise": "regard.tasks",
     "train": "regard.training.train",
     "summarise": "regard.tasks",
     "translate": "regard.tasks",

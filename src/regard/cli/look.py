@@ -19,6 +19,7 @@ from regard.cli.inputs import (
 )
 from regard.cli.lazy import command
 from regard.cli.output import print_json
+from regard.cli.printing.written_text import written_text
 from regard.cli.task_results import classify_text
 from regard.errors import FileError, InputError, RegardError
 from regard.terminal import make_console, print_line
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from regard.loading import LoadedModel
     from regard.types import TaskResult, Trace
     from regard.views import View
+    from regard.views.functions import ViewOptions
 
 _SHIPPED_MODEL = "en-zh-transformer"
 _NEW_TOKENS = 40  # that a language model writes after the text
@@ -60,6 +62,7 @@ class LookOptions:
     file: Path | None
     trace: Path | None
     view: str | None
+    grid: tuple[int, int] | None
     layer: str | None
     head: int | None
     query: str | None
@@ -86,6 +89,7 @@ class LookOptions:
     type=click.Choice(command_line_kinds()),
     help="The kind of picture. [heatmap; for an image, overlay]",
 )
+@options.grid
 @click.option(
     "--layer",
     metavar="N|SITE",
@@ -308,20 +312,24 @@ def _draw(captured: Capture, options: LookOptions) -> "View":
     from regard.views.choose import choose_site
 
     trace, layer = captured.trace, options.layer
-    choices = (options.view, layer, options.head, options.query)
+    choices = (options.view, layer, options.head, options.query, options.grid)
     if captured.result is not None and all(choice is None for choice in choices):
         return view(captured.result, language=options.lang)
     site = choose_site(trace, int(layer) if layer is not None and layer.isdecimal() else layer)
     _check_length(trace, site, options.view)
-    return view(
-        trace,
-        options.view,
-        site=site,
-        head=options.head,
-        query=options.query,
-        picture=captured.picture,
-        language=options.lang,
-    )
+    chosen: ViewOptions = {"language": options.lang}
+    if options.grid is not None:
+        chosen["grid"] = options.grid
+    with errors_name_options({}, {"grid=(14, 14)": "--grid 14x14"}):
+        return view(
+            trace,
+            options.view,
+            site=site,
+            head=options.head,
+            query=options.query,
+            picture=captured.picture,
+            **chosen,
+        )
 
 
 def _check_length(trace: "Trace", site: str, kind: str | None) -> None:
@@ -385,16 +393,3 @@ def _open_page(page: Path, options: LookOptions) -> None:
     """Open the page in a browser, or say where it is if there is no browser."""
     if not webbrowser.open(page.resolve().as_uri()) and not options.quiet:
         print_line(say("look.no-browser", options.lang, path=page), err=True)
-
-
-def written_text(trace: "Trace") -> str:
-    """What a translator wrote about its source; empty for a model without cross-attention."""
-    cross = trace.of("cross")
-    if not cross or cross[-1].produced is None:
-        return ""
-    tokens = trace.tokens(cross[-1].produced)
-    special = tokens.special or (False,) * len(tokens)
-    pieces = [
-        text for text, is_special in zip(tokens.texts, special, strict=True) if not is_special
-    ]
-    return "".join(pieces).replace("▁", " ").strip()

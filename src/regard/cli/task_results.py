@@ -33,6 +33,7 @@ __all__ = [
 BATCH = 64  # inputs whose results are printed together
 PICTURES = (".html", ".htm", ".png", ".svg", ".pdf", ".json")
 _CELL_GAP = "\t"
+_MOST_LABELS = 5  # of a picture that are printed; --json has all
 
 task_options = options.apply_options(
     [
@@ -154,7 +155,8 @@ def _format_line(result: "TaskResult", language: str) -> str:
     """
     if result.task == "summarisation":
         return _answer(result.answer, language)
-    text = result.inputs.get("question", result.inputs.get("text", ""))
+    inputs = result.inputs
+    text = inputs.get("question") or inputs.get("text") or inputs.get("picture", "")
     cells = [_answer(result.answer, language), f"{result.score:.3f}", text]
     if result.passage is not None and result.source is not None:
         cells.append(result.source)
@@ -184,7 +186,8 @@ def _print_picture(result: "TaskResult", options: TaskOptions) -> None:
         console.print(say("tasks.windows", options.lang, number=number, count=count))
     if result.alternatives:
         console.print()
-        for line in _candidate_lines(result.candidates, options.lang):
+        most = _MOST_LABELS if result.task == "recognition" else None
+        for line in _candidate_lines(result.candidates[:most], options.lang):
             console.print(line)
 
 

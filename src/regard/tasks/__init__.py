@@ -16,6 +16,9 @@ Each task is one function that returns a `TaskResult`, or a list of them for a l
     result = regard.summarise(abstract)
     result.answer, result.copied        # a title; 0.7 of its tokens were copied from the text
 
+    result = regard.recognise("cat.png", model="./vit-base-patch16-224")
+    result.answer, result.score         # 'tabby, tabby cat', 0.93; the picture shows where
+
 The path of an input, for "classify" with a review of 900 words and a model that reads 512 tokens:
 
 1. `models.py` loads the model, or takes one that is loaded, and refuses one of another task.
@@ -33,7 +36,8 @@ not drawn here: `regard.views` draws any `TaskResult`.
 
 from regard.tasks.asking import answer
 from regard.tasks.classification import classify
+from regard.tasks.recognition import recognise
 from regard.tasks.summarisation import summarise
 from regard.tasks.translation import translate
 
-__all__ = ["answer", "classify", "summarise", "translate"]
+__all__ = ["answer", "classify", "recognise", "summarise", "translate"]

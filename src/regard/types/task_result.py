@@ -8,14 +8,17 @@ from regard.errors import InputError
 from regard.types.attribution import Attribution
 from regard.types.trace import Trace
 
-TaskName = Literal["classification", "answering", "translation", "summarisation"]
+TaskName = Literal["classification", "answering", "translation", "summarisation", "recognition"]
 # The key under which the answer of each task stands in JSON.
 ANSWER_KEYS: dict[TaskName, str] = {
     "classification": "label",
     "answering": "answer",
     "translation": "translation",
     "summarisation": "summary",
+    "recognition": "label",
 }
+# Tasks whose candidates are all the labels of a classifier.
+_WITH_LABELS = ("classification", "recognition")
 _SHOWN = 40  # characters of an answer in a repr
 
 
@@ -72,7 +75,8 @@ class TaskResult:
     """The answer of a model to one input, its score, the alternatives, and the trace.
 
     `candidates` are in descending order of score, so that the first is the answer. `inputs` are the
-    texts that were given, by name ("text", or "question" and "context"). A long input is read in
+    texts that were given, by name ("text", or "question" and "context"); "picture" is the name of a
+    file, and `picture` that file as the model saw it. A long input is read in
     several `windows`; `decisive` is the index of the window that the answer comes from. `source`
     names the file or entry that an answer was found in, and `passage` is the text of that entry if
     it was found in a knowledge base. `copied` is the share of a summary's tokens that were copied
@@ -97,6 +101,7 @@ class TaskResult:
     source: str | None = None
     copied: float | None = None
     passage: str | None = None
+    picture: bytes | None = None
 
     def __post_init__(self) -> None:
         if not self.candidates:
@@ -146,7 +151,7 @@ class TaskResult:
         inputs = {name: text for name, text in self.inputs.items() if name != "context"}
         record: dict[str, Any] = {"model": self.model, **inputs}
         record |= {ANSWER_KEYS[self.task]: self.answer, "score": self.score}
-        if self.task == "classification":
+        if self.task in _WITH_LABELS:
             record["scores"] = self.scores
         else:
             if self.task == "answering":
