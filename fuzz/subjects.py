@@ -221,6 +221,9 @@ def _other_files() -> Iterator[Subject]:
         )  # fmt: skip
         beside = ("vision", "captioner", "vision.trace")
         yield Subject(name, name, "", form, reading.read_image, looks, beside, weight=3)
+    yield Subject(
+        "talk.wav", "talk.wav", "", "bytes", reading.read_talk, weight=4, needs="soundfile"
+    )
     words = ("explain I_love_you --vectors {}", "explain I_love_you --vectors {} --json")
     yield Subject("vectors.txt", "vectors.txt", "", "lines", reading.read_vectors, words, weight=4)
     names = ("mechanisms {text}", "mechanisms {text} --json")

@@ -282,6 +282,7 @@ COMMAND_DOORS: dict[str, Door] = {
     "answer": _run_task("answer", "answering", "--context", "a b"),
     "summarise": _run_task("summarise", "summarisation"),
     "recognise": _run_sense("recognise", "recognition"),
+    "transcribe": _run_sense("transcribe", "transcription"),
     "translate": _write("translate"),
     "generate": _write("generate"),
     "train": _train,

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from regard.models import Transformer, from_pretrained
     from regard.models.text_explanation import TextExplanation, explain_text
     from regard.storage import load_trace, save_trace
-    from regard.tasks import answer, classify, recognise, summarise, translate
+    from regard.tasks import answer, classify, recognise, summarise, transcribe, translate
     from regard.tracing import Keep, capture, watch
     from regard.training.train import train
     from regard.types import Finding, TaskResult, Trace
@@ -97,6 +97,7 @@ __all__ = [
     "studies",
     "summarise",
     "train",
+    "transcribe",
     "translate",
     "types",
     "view",
@@ -127,6 +128,7 @@ _ROOMS = {
     "recognise": "regard.tasks",
     "train": "regard.training.train",
     "summarise": "regard.tasks",
+    "transcribe": "regard.tasks",
     "translate": "regard.tasks",
     "View": "regard.views",
     "compare": "regard.views",

@@ -37,6 +37,9 @@ COMMANDS = {
     "recognise": LazyCommand(
         "regard.cli.recognise", "Give each picture a class, and show where it was seen."
     ),
+    "transcribe": LazyCommand(
+        "regard.cli.transcribe", "Write what is said in each sound, and when."
+    ),
     "translate": LazyCommand("regard.cli.translate", "Translate texts with a model."),
     "generate": LazyCommand("regard.cli.generate", "Continue texts with a model."),
     "train": LazyCommand(

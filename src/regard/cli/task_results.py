@@ -151,9 +151,9 @@ def print_results(results: Iterator["TaskResult | None"], options: TaskOptions, 
 def _format_line(result: "TaskResult", language: str) -> str:
     """The answer, its probability, the text or question, and the source in a base, in one line.
 
-    A summary stands alone.
+    A summary and a transcript stand alone.
     """
-    if result.task == "summarisation":
+    if result.task in ("summarisation", "transcription"):
         return _answer(result.answer, language)
     inputs = result.inputs
     text = inputs.get("question") or inputs.get("text") or inputs.get("picture", "")

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Literal
+from typing import Any, Literal
 
 from regard.errors import InputError, UnknownNameError
 from regard.loading import LoadedModel, load
@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 AnyModel = str | Path | LoadedModel
-Task = Literal["classify", "answer", "translate", "summarise", "recognise"]
+Task = Literal["classify", "answer", "translate", "summarise", "recognise", "transcribe"]
 Subject = Literal["sentiment", "topic"]
 
 # What a classifier can tell; the first is the default.
@@ -49,6 +49,7 @@ _NEEDS: Mapping[str, tuple[str, str]] = {
     "translate": ("is no translator that regard's own classes load", "Marian"),
     "summarise": ("writes no text about another one", "BART, T5, Pegasus or PointerGenerator"),
     "recognise": ("gives pictures no classes", "ForImageClassification"),
+    "transcribe": ("writes no text about a sound", "Whisper or ForCTC"),
 }
 _READS_TEXTS = ("classify", "answer", "translate", "summarise")
 
@@ -160,6 +161,13 @@ def _no_model(key: str) -> str:
     )
 
 
+def _transcribes(model: Any) -> bool:
+    """True for a Whisper that generates, and for a model with a CTC head."""
+    is_whisper = getattr(model.config, "model_type", None) == "whisper"
+    is_ctc = type(model).__name__.endswith("ForCTC")
+    return is_ctc or (is_whisper and callable(getattr(model, "generate", None)))
+
+
 def _check_task(task: Task, loaded: LoadedModel) -> None:
     """Refuse a model that is made for something else."""
     reads_texts = not loaded.sees and not loaded.hears
@@ -169,6 +177,7 @@ def _check_task(task: Task, loaded: LoadedModel) -> None:
         "translate": loaded.translates and loaded.native,
         "summarise": loaded.translates,
         "recognise": loaded.classifies and bool(loaded.labels) and loaded.sees,
+        "transcribe": loaded.hears and _transcribes(loaded.model),
     }[task]
     # a model that labels each token has classes too, but none for the text
     labels_tokens = type(loaded.model).__name__.endswith("ForTokenClassification")

@@ -22,7 +22,7 @@ from regard.views.kind import EXACT_TOKENS
 from regard.views.kinds import view_kind
 from regard.views.outputs import View
 from regard.views.reports import report
-from regard.views.results import picture_view, result_trace, result_view
+from regard.views.results import heard_trace, picture_view, result_trace, result_view
 
 Window = tuple[str, int, range, range]
 
@@ -49,9 +49,10 @@ def view(
     the weights of the last layer that looked at it. That of `regard.classify` or `regard.answer` is
     drawn as its text, shaded by what the answer attended to; that of `regard.summarise` as its
     text, shaded by how the summary covers it, with the copied words underlined; that of
-    `regard.translate` as its trace. A trace is drawn as a heatmap, or as an overlay if `picture` or
-    `grid` is given; `kind` names another kind of `regard.views.kinds.KINDS`. Two traces are
-    compared. Findings become a report, for which `traces` are those that were diagnosed.
+    `regard.translate` or `regard.transcribe` as its trace. A trace is drawn as a heatmap, or as an
+    overlay if `picture` or `grid` is given; `kind` names another kind of
+    `regard.views.kinds.KINDS`. Two traces are compared. Findings become a report, for which
+    `traces` are those that were diagnosed.
 
     `site` is a name, or a number among the cross maps, or among all maps if none is cross; without
     one it is that of `heatmap`. `query` is the text of a token, or the number of its row. The page
@@ -107,8 +108,9 @@ def _task_view(
             return picture_view(result, head, **options)
         return _trace_view(result.trace, kind, site, head, query, result.picture, options)
     draws_trace = result.task == "summarisation" and kind not in (None, "highlight")
-    if result.task == "translation" or draws_trace:
-        return _trace_view(result.trace, kind, site, head, query, None, options)
+    if result.task in ("translation", "transcription") or draws_trace:
+        shown = heard_trace(result) if result.task == "transcription" else result.trace
+        return _trace_view(shown, kind, site, head, query, None, options)
     if usual and head is None and kind in (None, "highlight"):
         return result_view(result, **options)
     trace, _ = result_trace(result, options.get("language"))

@@ -33,9 +33,10 @@ from regard.views.functions import ViewOptions, make_view, overlay
 from regard.views.outputs import View
 from regard.views.scene.build import mark_tokens, name_aggregate
 
-__all__ = ["picture_view", "result_title", "result_trace", "result_view"]
+__all__ = ["heard_trace", "picture_view", "result_title", "result_trace", "result_view"]
 
 ANSWER_STREAM = "answer"
+_SECONDS = " s"  # after the time of a frame
 _LONGEST_INPUT = 120  # characters of a question or source in a title
 
 
@@ -68,6 +69,19 @@ def picture_view(
     chosen: ViewOptions = {**title, **options}
     drawn = overlay(result.trace, result.picture, evidence.site, head, **chosen)
     return drawn.with_state(place=evidence.rows[0]) if len(evidence.rows) == 1 else drawn
+
+
+def heard_trace(result: TaskResult) -> Trace:
+    """The trace of a transcript without the silence with which its sound was filled up.
+
+    Whisper reads 30 seconds, however short the sound is. The frames are called by their time.
+    """
+    trace, stop = result.trace, result.windows[result.decisive].stop / 1000
+    for name, tokens in trace.streams.items():
+        if tokens.texts and all(text.endswith(_SECONDS) for text in tokens.texts):
+            times = [float(text.removesuffix(_SECONDS)) for text in tokens.texts]
+            return trace.part(name, 0, max(1, sum(time < stop for time in times)))
+    return trace
 
 
 def _check_evidence(result: TaskResult) -> Evidence:
