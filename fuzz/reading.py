@@ -22,6 +22,7 @@ from regard.loading import (
     read_picture,
 )
 from regard.loading.pictures import PixelReader
+from regard.loading.sounds import read_sound
 from regard.measures import read_gold_links
 from regard.models import Config, GenerationSettings, Pretrained, Tokenizer, from_pretrained
 from regard.models.text_explanation import TextExplanation, explain_text
@@ -69,7 +70,8 @@ READERS: tuple[Callable[..., Any], ...] = (
     checkpoints, describe_model, explain_text, find_models, from_pretrained, has_summaries,
     is_picture, is_trace_file, open_base, read_base,
     load, load_checkpoint, load_recipe, load_survey, load_trace, overlay,
-    page_picture, pairs, read_picture, read_sentence_pairs, read_word_vectors, survey, texts, train,
+    page_picture, pairs, read_picture, read_sentence_pairs, read_sound, read_word_vectors, survey,
+    texts, train,
     view, Config.from_json, GenerationSettings.from_json, read_gold_links, unpack_scene,
 )  # fmt: skip
 EXPORTERS: tuple[Callable[..., Any], ...] = (
@@ -258,6 +260,11 @@ def read_image(path: Path, random: Random) -> None:
     read_picture(path)
     page_picture(path, None)
     _show(overlay(load_trace("vision.trace"), picture=page_picture(path, None)), random)
+
+
+def read_talk(path: Path, random: Random) -> None:
+    """A sound, at the rate of speech models."""
+    read_sound(path, random.choice((8_000, 16_000)))
 
 
 def read_vectors(path: Path, random: Random) -> None:

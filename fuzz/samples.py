@@ -3,6 +3,7 @@
 import json
 import struct
 import warnings
+import wave
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -66,6 +67,7 @@ def build_samples(folder: Path, *, light: bool) -> None:
     torch.manual_seed(0)
     _write_texts(folder)
     _write_pictures(folder)
+    _write_sound(folder)
     _write_own_models(folder)
     _write_older_tokenizers(folder)
     if not light and find_spec("transformers") is not None:
@@ -127,6 +129,16 @@ def _write_pictures(folder: Path) -> None:
     levels[5:11, 7:13] = (255, 120, 0)
     for name, kind in PICTURES.items():
         Image.fromarray(levels).save(folder / name, kind)
+
+
+def _write_sound(folder: Path) -> None:
+    """A second of a tone at 8,000 samples a second."""
+    levels = (9000 * np.sin(np.arange(8_000) / 7)).astype(np.int16)
+    with wave.open(str(folder / "talk.wav"), "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(2)
+        file.setframerate(8_000)
+        file.writeframes(levels.tobytes())
 
 
 def _tokenizer() -> Tokenizer:

@@ -215,9 +215,15 @@ def _other_files() -> Iterator[Subject]:
     )  # fmt: skip
     for name in PICTURES:
         form = "png" if name.endswith(".png") else "bytes"
-        looks = ("look {} --model vision --quiet", "look {} --model captioner --out a.html")
+        looks = (
+            "look {} --model vision --quiet", "look {} --model captioner --out a.html",
+            "recognise {} --model vision --json", "recognise {} --model vision --out a.png",
+        )  # fmt: skip
         beside = ("vision", "captioner", "vision.trace")
         yield Subject(name, name, "", form, reading.read_image, looks, beside, weight=3)
+    yield Subject(
+        "talk.wav", "talk.wav", "", "bytes", reading.read_talk, weight=4, needs="soundfile"
+    )
     words = ("explain I_love_you --vectors {}", "explain I_love_you --vectors {} --json")
     yield Subject("vectors.txt", "vectors.txt", "", "lines", reading.read_vectors, words, weight=4)
     names = ("mechanisms {text}", "mechanisms {text} --json")

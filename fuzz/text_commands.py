@@ -256,6 +256,24 @@ def _run_task(command: str, task: TaskName, *options: str) -> Door:
     return run
 
 
+def _run_sense(command: str, task: TaskName, *options: str) -> Door:
+    """The door of a command that reads files one by one, whose model answers the text."""
+
+    def run(text: str, folder: Path) -> None:
+        """Draw and print the result, as JSON, as a page, and with the text in the arguments."""
+        result, page = _hostile_result(task, text), str(folder / f"{_file_name(text)}.html")
+        with (
+            patch("regard.tasks.models.named_model", lambda *_, **__: None),
+            patch(f"regard.tasks.{command}", lambda *_, **__: result),
+        ):
+            _run(command, "a", *options, codes=(0,))
+            _run(command, "--", f"a{_argument(text)}", *options)
+            _run_json(text, command, "a", *options)
+            _run(command, "a", *options, "--out", page, codes=(0,))
+
+    return run
+
+
 COMMAND_DOORS: dict[str, Door] = {
     "look": _look,
     "explain": _explain,
@@ -263,6 +281,8 @@ COMMAND_DOORS: dict[str, Door] = {
     "classify": _run_task("classify", "classification"),
     "answer": _run_task("answer", "answering", "--context", "a b"),
     "summarise": _run_task("summarise", "summarisation"),
+    "recognise": _run_sense("recognise", "recognition"),
+    "transcribe": _run_sense("transcribe", "transcription"),
     "translate": _write("translate"),
     "generate": _write("generate"),
     "train": _train,

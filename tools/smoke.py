@@ -88,6 +88,8 @@ def trials() -> list[Trial]:
         ),
         Trial(("classify", "I love you"), "positive"),
         Trial(("classify", "да"), "is in another language", code=2),
+        Trial(("recognise", "cat.png"), "name one with --model", code=2),
+        Trial(("transcribe", "talk.wav"), "name one with --model", code=2),
         Trial(("summarise", "We present a parser that reads text."), ""),
         Trial(
             ("answer", "who", "--context", "I love you", "--model", "reader", "--must-answer"),

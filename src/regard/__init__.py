@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from regard.models import Transformer, from_pretrained
     from regard.models.text_explanation import TextExplanation, explain_text
     from regard.storage import load_trace, save_trace
-    from regard.tasks import answer, classify, summarise, translate
+    from regard.tasks import answer, classify, recognise, summarise, transcribe, translate
     from regard.tracing import Keep, capture, watch
     from regard.training.train import train
     from regard.types import Finding, TaskResult, Trace
@@ -90,12 +90,14 @@ __all__ = [
     "measures",
     "models",
     "overlay",
+    "recognise",
     "register_tap",
     "report",
     "save_trace",
     "studies",
     "summarise",
     "train",
+    "transcribe",
     "translate",
     "types",
     "view",
@@ -123,8 +125,10 @@ _ROOMS = {
     "from_pretrained": "regard.models",
     "register_tap": "regard.kernels.observe.taps",
     "save_trace": "regard.storage",
+    "recognise": "regard.tasks",
     "train": "regard.training.train",
     "summarise": "regard.tasks",
+    "transcribe": "regard.tasks",
     "translate": "regard.tasks",
     "View": "regard.views",
     "compare": "regard.views",

@@ -19,7 +19,8 @@ from regard.cli.inputs import (
     read_text,
 )
 from regard.cli.lazy import command
-from regard.cli.output import print_json, written_text
+from regard.cli.output import print_json
+from regard.cli.printing.written_text import written_text
 from regard.cli.task_results import classify_text
 from regard.errors import FileError, InputError, RegardError
 from regard.terminal import make_console, print_line
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from regard.loading import LoadedModel
     from regard.types import TaskResult, Trace
     from regard.views import View
+    from regard.views.functions import ViewOptions
 
 _SHIPPED_MODEL = "en-zh-transformer"
 _NEW_TOKENS = 40  # that a language model writes after the text
@@ -61,6 +63,7 @@ class LookOptions:
     file: Path | None
     trace: Path | None
     view: str | None
+    grid: tuple[int, int] | None
     layer: str | None
     head: int | None
     query: str | None
@@ -87,6 +90,7 @@ class LookOptions:
     type=click.Choice(command_line_kinds()),
     help="The kind of picture. [heatmap; for an image, overlay]",
 )
+@options.grid
 @click.option(
     "--layer",
     metavar="N|SITE",
@@ -308,7 +312,7 @@ def _draw(captured: Capture, options: LookOptions) -> "View":
     from regard.views.choose import choose_site
 
     trace, layer = captured.trace, options.layer
-    choices = (options.view, layer, options.head, options.query)
+    choices = (options.view, layer, options.head, options.query, options.grid)
     result = captured.result
     if result is not None and all(choice is None for choice in choices):
         if not options.as_json or result.evidence is None:
@@ -316,15 +320,19 @@ def _draw(captured: Capture, options: LookOptions) -> "View":
         layer = result.evidence.site  # JSON has weights of the trace, also where a picture has not
     site = choose_site(trace, int(layer) if layer is not None and layer.isdecimal() else layer)
     _check_length(trace, site, options.view)
-    return view(
-        trace,
-        options.view,
-        site=site,
-        head=options.head,
-        query=options.query,
-        picture=captured.picture,
-        language=options.lang,
-    )
+    chosen: ViewOptions = {"language": options.lang}
+    if options.grid is not None:
+        chosen["grid"] = options.grid
+    with errors_name_options({}, {"grid=(14, 14)": "--grid 14x14"}):
+        return view(
+            trace,
+            options.view,
+            site=site,
+            head=options.head,
+            query=options.query,
+            picture=captured.picture,
+            **chosen,
+        )
 
 
 def _check_length(trace: "Trace", site: str, kind: str | None) -> None:

@@ -135,6 +135,27 @@ beam = click.option(
     help="Number of beams in beam search. [the model's own]",
 )
 
+
+def _read_grid(
+    context: click.Context, parameter: click.Parameter, value: str | None
+) -> tuple[int, int] | None:
+    """Rows and columns of patches, written as 14x14."""
+    if value is None:
+        return None
+    rows, _, columns = value.lower().partition("x")
+    if not all(side.isascii() and side.isdecimal() and int(side) for side in (rows, columns)):
+        message = f"expected ROWSxCOLUMNS, such as 14x14, got {value!r}"
+        raise click.BadParameter(message, context, parameter)
+    return int(rows), int(columns)
+
+
+grid = click.option(
+    "--grid",
+    metavar="ROWSxCOLUMNS",
+    callback=_read_grid,
+    help="The patches of the picture, for a model that does not tell them. [a square]",
+)
+
 limit_texts = click.option(
     "--limit", metavar="N", type=click.IntRange(1), help="Use only the first N texts."
 )

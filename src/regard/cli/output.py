@@ -8,14 +8,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from io import TextIOWrapper
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any, TextIO
 
 from regard.files import atomic_file
 from regard.terminal import print_line, print_text
 from regard.unicode import escape_controls
-
-if TYPE_CHECKING:
-    from regard.types import Trace
 
 INTERRUPTED = 130  # the exit code after Ctrl-C
 
@@ -101,16 +98,3 @@ def write_lines(lines: Iterable[str], out: Path | None) -> None:
                 file.write(f"{line}\n")
     if out is not None:
         print_line(str(out))
-
-
-def written_text(trace: "Trace") -> str:
-    """What a translator wrote about its source; empty for a model without cross-attention."""
-    cross = trace.of("cross")
-    if not cross or cross[-1].produced is None:
-        return ""
-    tokens = trace.tokens(cross[-1].produced)
-    special = tokens.special or (False,) * len(tokens)
-    pieces = [
-        text for text, is_special in zip(tokens.texts, special, strict=True) if not is_special
-    ]
-    return "".join(pieces).replace("▁", " ").strip()

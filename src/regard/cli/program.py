@@ -34,6 +34,12 @@ COMMANDS = {
     "summarise": LazyCommand(
         "regard.cli.summarise", "Summarise each text, and show what was copied from it."
     ),
+    "recognise": LazyCommand(
+        "regard.cli.recognise", "Give each picture a class, and show where it was seen."
+    ),
+    "transcribe": LazyCommand(
+        "regard.cli.transcribe", "Write what is said in each sound, and when."
+    ),
     "translate": LazyCommand("regard.cli.translate", "Translate texts with a model."),
     "generate": LazyCommand("regard.cli.generate", "Continue texts with a model."),
     "train": LazyCommand(

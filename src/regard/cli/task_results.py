@@ -37,6 +37,7 @@ Input = TypeVar("Input")
 BATCH = 64  # inputs whose results are printed together
 PICTURES = (".html", ".htm", ".png", ".svg", ".pdf", ".json")
 _CELL_GAP = "\t"
+_MOST_LABELS = 5  # of a picture that are printed; --json has all
 
 task_options = options.apply_options(
     [
@@ -202,11 +203,12 @@ def print_results(results: Iterator["TaskResult | None"], options: TaskOptions, 
 def _format_line(result: "TaskResult", language: str) -> str:
     """The answer, its probability, the text or question, and the source in a base, in one line.
 
-    A summary stands alone.
+    A summary and a transcript stand alone.
     """
-    if result.task == "summarisation":
+    if result.task in ("summarisation", "transcription"):
         return _answer(result.answer, language)
-    text = result.inputs.get("question", result.inputs.get("text", ""))
+    inputs = result.inputs
+    text = inputs.get("question") or inputs.get("text") or inputs.get("picture", "")
     cells = [_answer(result.answer, language), f"{result.score:.3f}", text]
     if result.passage is not None and result.source is not None:
         cells.append(result.source)
@@ -258,7 +260,8 @@ def _print_picture(result: "TaskResult", options: TaskOptions) -> None:
         console.print(say("tasks.windows", options.lang, number=number, count=count))
     if result.alternatives:
         console.print()
-        for line in _candidate_lines(result.candidates, options.lang):
+        most = _MOST_LABELS if result.task == "recognition" else None
+        for line in _candidate_lines(result.candidates[:most], options.lang):
             console.print(line)
 
 

@@ -14,7 +14,7 @@ from regard.arguments import check_first_argument
 from regard.documents import check_value, read_json
 from regard.errors import FileError, InputError
 
-__all__ = ["PixelReader", "is_picture", "page_picture", "read_picture"]
+__all__ = ["PixelReader", "is_picture", "page_picture", "picture_png", "read_picture"]
 
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}  # Pillow mode by number of channels
 # The first bytes of PNG, JPEG and GIF, which every browser shows.
@@ -24,17 +24,20 @@ _BILINEAR = 2  # Pillow's number for it
 
 @check_first_argument
 def read_picture(path: Path) -> Any:
-    """The picture in a file as a Pillow image in RGB, of any format that Pillow reads."""
+    """The picture in a file as a Pillow image in RGB, of any format that Pillow reads.
+
+    A photograph is turned as its camera noted, as browsers show it.
+    """
     if find_spec("PIL") is None:
         raise InputError("to read pictures: pip install pillow")
-    from PIL import Image, UnidentifiedImageError
+    from PIL import Image, ImageOps, UnidentifiedImageError
 
     try:
         # Pillow warns of large pictures and of odd metadata, which say nothing about attention
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             with Image.open(path) as picture:
-                return picture.convert("RGB")
+                return ImageOps.exif_transpose(picture).convert("RGB")
     except UnidentifiedImageError:
         raise FileError(f"{path} is no picture; give a PNG, JPEG, GIF or WebP file") from None
     except Exception as error:  # each format of Pillow raises errors of its own: SyntaxError, ...
@@ -65,11 +68,24 @@ def page_picture(path: Path, processor: Any) -> bytes:
         contents = path.read_bytes()
     except OSError as error:
         raise FileError(f"cannot read the picture {path}: {error.strerror}") from error
-    crop_size = getattr(processor, "crop_size", None)
-    if not getattr(processor, "do_center_crop", False) or not crop_size:
-        return contents if contents.startswith(_BROWSER_FORMATS) else _to_png(read_picture(path))
-    pixels = processor(images=read_picture(path), return_tensors="pt")["pixel_values"][0]
+    if not _crops(processor) and contents.startswith(_BROWSER_FORMATS):
+        return contents
+    return picture_png(read_picture(path), processor)
+
+
+def picture_png(picture: Any, processor: Any) -> bytes:
+    """A Pillow image as a PNG file, cut as the model's processor cuts it."""
+    if not _crops(processor):
+        return _to_png(picture.convert("RGB"))
+    part = getattr(processor, "image_processor", processor)
+    pixels = part(images=picture, return_tensors="pt")["pixel_values"][0]
     return _to_png(_image_of_pixels(pixels))
+
+
+def _crops(processor: Any) -> bool:
+    """True if a processor, or the part of it for pictures, cuts out the centre."""
+    part = getattr(processor, "image_processor", processor)
+    return bool(getattr(part, "do_center_crop", False) and getattr(part, "crop_size", None))
 
 
 def _image_of_pixels(pixels: Tensor) -> Any:

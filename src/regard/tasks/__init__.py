@@ -16,6 +16,12 @@ Each task is one function that returns a `TaskResult`, or a list of them for a l
     result = regard.summarise(abstract)
     result.answer, result.copied        # a title; 0.7 of its tokens were copied from the text
 
+    result = regard.recognise("cat.png", model="./vit-base-patch16-224")
+    result.answer, result.score         # 'tabby, tabby cat', 0.93; the picture shows where
+
+    result = regard.transcribe("talk.flac", model="./whisper-tiny.en")
+    result.answer, result.words         # the text; its words, each with its start and end
+
 The path of an input, for "classify" with a review of 900 words and a model that reads 512 tokens:
 
 1. `models.py` loads the model, or takes one that is loaded, and refuses one of another task.
@@ -33,7 +39,9 @@ not drawn here: `regard.views` draws any `TaskResult`.
 
 from regard.tasks.asking import answer
 from regard.tasks.classification import classify
+from regard.tasks.recognition import recognise
 from regard.tasks.summarisation import summarise
+from regard.tasks.transcription import transcribe
 from regard.tasks.translation import translate
 
-__all__ = ["answer", "classify", "summarise", "translate"]
+__all__ = ["answer", "classify", "recognise", "summarise", "transcribe", "translate"]

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Literal
+from typing import Any, Literal
 
 from regard.errors import InputError, UnknownNameError
 from regard.loading import LoadedModel, load
@@ -18,11 +18,12 @@ __all__ = [
     "Subject",
     "TaskModels",
     "default_model",
+    "named_model",
     "task_model",
 ]
 
 AnyModel = str | Path | LoadedModel
-Task = Literal["classify", "answer", "translate", "summarise"]
+Task = Literal["classify", "answer", "translate", "summarise", "recognise", "transcribe"]
 Subject = Literal["sentiment", "topic"]
 
 # What a classifier can tell; the first is the default.
@@ -47,7 +48,10 @@ _NEEDS: Mapping[str, tuple[str, str]] = {
     "answer": ("finds no answers in texts", "ForQuestionAnswering"),
     "translate": ("is no translator that regard's own classes load", "Marian"),
     "summarise": ("writes no text about another one", "BART, T5, Pegasus or PointerGenerator"),
+    "recognise": ("gives pictures no classes", "ForImageClassification"),
+    "transcribe": ("writes no text about a sound", "Whisper or ForCTC"),
 }
+_READS_TEXTS = ("classify", "answer", "translate", "summarise")
 
 
 class TaskModels:
@@ -105,11 +109,7 @@ def default_model(key: str, text: str) -> str:
         if name in shipped_models()
     }
     if not known:
-        kind = _NEEDS.get(key, _NEEDS["classify"])[1]
-        raise InputError(
-            f"no model for {key} is shipped with this version; name one with model=, the "
-            f"folder or hub name of a {kind} model"
-        )
+        raise InputError(_no_model(key))
     language = recognise_language(text)
     if language not in known:
         readable = " and ".join(_LANGUAGES[each] for each in known)
@@ -135,8 +135,37 @@ def task_model(task: Task, model: AnyModel, device: str | None = None) -> Loaded
     else:
         loaded = load(model, device=device)
     _check_task(task, loaded)
-    loaded.tokenizer  # noqa: B018  refuses a model without one
+    if task in _READS_TEXTS:
+        loaded.tokenizer  # noqa: B018  refuses a model without one
+    elif loaded.processor is None:
+        raise InputError(
+            f"{loaded.name} does not say how it reads its input; a folder that does holds "
+            "preprocessor_config.json"
+        )
     return loaded
+
+
+def named_model(task: Task, model: AnyModel | None, device: str | None = None) -> LoadedModel:
+    """The model of a task for which none is shipped; an InputError if none is named."""
+    if model is None:
+        raise InputError(_no_model(task))
+    return task_model(task, model, device)
+
+
+def _no_model(key: str) -> str:
+    """The sentence that says which model to name."""
+    kind = _NEEDS.get(key, _NEEDS["classify"])[1]
+    return (
+        f"no model for {key} is shipped with this version; name one with model=, the "
+        f"folder or hub name of a {kind} model"
+    )
+
+
+def _transcribes(model: Any) -> bool:
+    """True for a Whisper that generates, and for a model with a CTC head."""
+    is_whisper = getattr(model.config, "model_type", None) == "whisper"
+    is_ctc = type(model).__name__.endswith("ForCTC")
+    return is_ctc or (is_whisper and callable(getattr(model, "generate", None)))
 
 
 def _check_task(task: Task, loaded: LoadedModel) -> None:
@@ -147,10 +176,12 @@ def _check_task(task: Task, loaded: LoadedModel) -> None:
         "answer": loaded.answers,
         "translate": loaded.translates and loaded.native,
         "summarise": loaded.translates,
+        "recognise": loaded.classifies and bool(loaded.labels) and loaded.sees,
+        "transcribe": loaded.hears and _transcribes(loaded.model),
     }[task]
     # a model that labels each token has classes too, but none for the text
     labels_tokens = type(loaded.model).__name__.endswith("ForTokenClassification")
-    if not able or not reads_texts or labels_tokens:
+    if not able or (task in _READS_TEXTS and not reads_texts) or labels_tokens:
         phrase, kind = _NEEDS[task]
         raise InputError(
             f"{loaded.name} ({type(loaded.model).__name__}) {phrase}; name a {kind} model"

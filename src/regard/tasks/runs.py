@@ -14,9 +14,9 @@ from regard.tracing import watch
 from regard.tracing.inputs.encodings import Text
 from regard.tracing.inputs.reader import InputReader
 from regard.tracing.inputs.runner import InputBatch, ModelRunner, evaluation_mode
-from regard.types import Tokens, Trace
+from regard.types import Gap, Tokens, Trace
 
-__all__ = ["WindowRun", "run_model"]
+__all__ = ["WindowRun", "run_model", "run_picture"]
 
 _BATCH = 16  # windows that are run together
 
@@ -56,10 +56,27 @@ def run_model(
     return [runs[index] for index in range(len(windows))]
 
 
+def run_picture(
+    loaded: LoadedModel, picture: Any, read_logits: Callable[[Any], Tensor], *, trace: bool
+) -> WindowRun:
+    """The run of one picture, a Pillow image; of a model without attention the trace is empty."""
+    runner = ModelRunner(loaded.model, InputReader(loaded.processor), None, {})
+    try:
+        (run,) = _run_batch(loaded, runner, [picture], read_logits, trace=trace)
+    except InputError:
+        if not trace:
+            raise
+        # it raises again unless it was the watching that failed, as in a ConvNeXt
+        (run,) = _run_batch(loaded, runner, [picture], read_logits, trace=False)
+        gap = Gap(type(loaded.model).__name__, "nothing in it attends")
+        return run._replace(trace=Trace({}, (), (gap,)))
+    return run
+
+
 def _run_batch(
     loaded: LoadedModel,
     runner: ModelRunner,
-    windows: list[Text],
+    windows: list[Any],
     read_logits: Callable[[Any], Tensor],
     *,
     trace: bool,
@@ -85,7 +102,10 @@ def _run_batch(
     except Exception as error:
         if loaded.native:
             raise
-        raise InputError(f"{loaded.name} cannot run on this text ({first_line(error)})") from error
+        what = "text" if kind in ("text", "pair") else "input"
+        raise InputError(
+            f"{loaded.name} cannot run on this {what} ({first_line(error)})"
+        ) from error
     if seen is not None and len(seen) != len(windows) > 1:
         # the model mixes the examples of a batch, as Longformer's chunks do
         alone = ([window] for window in windows)

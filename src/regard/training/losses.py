@@ -1,6 +1,8 @@
 """Training losses: cross-entropy with label smoothing, also piece by piece, and REINFORCE."""
 
-from dataclasses import dataclass
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -51,18 +53,27 @@ def projected_cross_entropy(
 
 @dataclass
 class Baseline:
-    """The moving mean of the reward, which REINFORCE subtracts to reduce its variance.
+    """The moving mean of the reward of each step, which REINFORCE subtracts from its rewards.
 
-    b <- 0.9 b + 0.1 r (Xu et al. 2015, section 4.1). The value is None before the first reward.
+    b_t <- 0.9 b_t + 0.1 r_t (Xu et al. 2015, section 4.1, have one b for the whole sentence). It
+    reduces the variance; it adds no bias, because it was known before the choices were drawn.
     """
 
-    value: float | None = None
+    values: list[float] = field(default_factory=list)
 
-    def update(self, reward: float) -> float:
-        """Include a reward in the mean, and return the mean before it."""
-        before = reward if self.value is None else self.value
-        self.value = 0.9 * before + 0.1 * reward
-        return before
+    def expected(self, steps: int, unknown: float) -> list[float]:
+        """The mean reward of each of the first steps before this batch.
+
+        A step that no batch has had takes the last mean that is known, or `unknown`.
+        """
+        last = self.values[-1] if self.values else unknown
+        return (self.values + [last] * steps)[:steps]
+
+    def update(self, rewards: Sequence[float], unknown: float) -> None:
+        """Include the mean rewards of a batch, one for each step from the first on."""
+        before = self.expected(len(rewards), unknown)
+        means = [0.9 * mean + 0.1 * reward for mean, reward in zip(before, rewards, strict=True)]
+        self.values = means + self.values[len(rewards) :]
 
 
 def reinforce_loss(
@@ -71,22 +82,47 @@ def reinforce_loss(
     labels: Int[Tensor, "batch length"],
     baseline: Baseline,
     smoothing: float = 0.0,
+    *,
+    later_steps: bool = True,
 ) -> Float[Tensor, ""]:
     """The `cross_entropy`, whose gradient also trains hard attention by REINFORCE (Williams 1992).
 
-    The reward of a choice is log p of the token that it was made for, minus the baseline. Xu et al.
-    2015 (eq. 12) have one reward for the whole sentence; one for each token has less variance. The
-    value of the loss is the cross-entropy alone, so that it can be compared with other models.
+    The gradient is an unbiased estimate of that of the expected cross-entropy. A token's reward is
+    minus its loss, and a choice is credited with the rewards of its own step and of all later ones,
+    minus their baselines: the choice changes the states from which later tokens are predicted. With
+    later_steps=False, for a decoder whose states do not depend on the choices, a choice is credited
+    with its own step alone, which has less variance. The value of the loss is the cross-entropy
+    alone, so that it can be compared with other models.
     """
     counted = labels != IGNORED
     with torch.no_grad():
-        log_p = logits.float().log_softmax(dim=-1)
-        reward = log_p.gather(-1, labels.clamp_min(0)[..., None])[..., 0].masked_fill(~counted, 0)
-        mean = float(reward.sum() / counted.sum().clamp_min(1))
-        advantage = (reward - baseline.update(mean)).masked_fill(~counted, 0)
+        reward = -F.cross_entropy(
+            logits.flatten(0, -2).to(torch.promote_types(logits.dtype, torch.float32)),
+            labels.flatten(),
+            ignore_index=IGNORED,
+            label_smoothing=smoothing,
+            reduction="none",
+        ).view_as(labels)
+        unknown = -math.log(logits.shape[-1])  # of a model that knows nothing
+        expected = reward.new_tensor(baseline.expected(labels.shape[1], unknown))
+        advantage = (reward - expected).masked_fill(~counted, 0)
+        _update_baseline(baseline, reward, counted, unknown)
+        if later_steps:
+            advantage = advantage.flip(1).cumsum(1).flip(1)
     policy_loss = -(advantage * log_probability).sum()
     # The difference is 0 in value and has the gradient of the policy loss.
     return cross_entropy(logits, labels, smoothing) + policy_loss - policy_loss.detach()
+
+
+def _update_baseline(baseline: Baseline, reward: Tensor, counted: Tensor, unknown: float) -> None:
+    """Include the mean reward of each step, as far as some row of the batch has a token there."""
+    rows = counted.sum(0)
+    sums = reward.masked_fill(~counted, 0).sum(0)
+    means = baseline.expected(len(rows), unknown)
+    for step in rows.nonzero()[:, 0].tolist():
+        means[step] = float(sums[step] / rows[step])
+    last = int(rows.nonzero().max()) + 1 if rows.any() else 0
+    baseline.update(means[:last], unknown)
 
 
 class _PiecewiseCrossEntropy(torch.autograd.Function):

@@ -107,7 +107,7 @@ class Plan(Config):
     frozen: int = 0
     """With a rank: the number of layers, from the first, that are not trained at all."""
     hard: Literal["reinforce", "straight-through"] | None = None
-    """How hard attention is trained: REINFORCE with a moving baseline, or a soft gradient."""
+    """How hard attention is trained: REINFORCE with moving baselines, or a soft gradient."""
     coverage: float = 0.0
     """The weight of the coverage loss of a summariser (See et al. 2017, eq. 13)."""
     precision: Literal["float32", "bfloat16"] = "float32"

@@ -38,7 +38,7 @@ from regard.types.finding import Finding, FindingText, FindingView
 from regard.types.map_statistics import ReceivedAttention
 from regard.types.maps import AttentionMap, Axis
 from regard.types.sources import DenseWeights, RecomputableWeights, SummaryOnly, WeightSource
-from regard.types.task_result import Candidate, Evidence, InputWindow, TaskResult
+from regard.types.task_result import Candidate, Evidence, InputWindow, TaskResult, TimedWord
 from regard.types.tokens import Tokens
 from regard.types.trace import Gap, Trace
 
@@ -61,6 +61,7 @@ __all__ = [
     "RecomputableWeights",
     "SummaryOnly",
     "TaskResult",
+    "TimedWord",
     "Tokens",
     "Trace",
     "ValueNorms",

@@ -3,20 +3,26 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from regard.errors import InputError
 from regard.types.attribution import Attribution
 from regard.types.trace import Trace
 
-TaskName = Literal["classification", "answering", "translation", "summarisation"]
+TaskName = Literal[
+    "classification", "answering", "translation", "summarisation", "recognition", "transcription"
+]
 # The key under which the answer of each task stands in JSON.
 ANSWER_KEYS: dict[TaskName, str] = {
     "classification": "label",
     "answering": "answer",
     "translation": "translation",
     "summarisation": "summary",
+    "recognition": "label",
+    "transcription": "text",
 }
+# Tasks whose candidates are all the labels of a classifier.
+_WITH_LABELS = ("classification", "recognition")
 _SHOWN = 40  # characters of an answer in a repr
 
 
@@ -39,12 +45,24 @@ class Candidate:
         return {"text": self.text, "score": self.score, "start": start, "end": stop}
 
 
+class TimedWord(NamedTuple):
+    """A word of a sound, with its start and end in seconds."""
+
+    text: str
+    start: float
+    end: float
+
+    def to_json(self) -> dict[str, Any]:
+        """The word as JSON types, with its times to the millisecond."""
+        return {"text": self.text, "start": round(self.start, 3), "end": round(self.end, 3)}
+
+
 @dataclass(frozen=True, eq=False)
 class InputWindow:
     """A part of the input that the model read in one run: its characters, and the trace of the run.
 
-    An input that fits into the model's context is one window. The trace is None if none was asked
-    for.
+    An input that fits into the model's context is one window. Of a sound, start and stop are
+    milliseconds. The trace is None if none was asked for.
     """
 
     start: int
@@ -73,7 +91,9 @@ class TaskResult:
     """The answer of a model to one input, its score, the alternatives, and the trace.
 
     `candidates` are in descending order of score, so that the first is the answer. `inputs` are the
-    texts that were given, by name ("text", or "question" and "context"). A long input is read in
+    texts that were given, by name ("text", or "question" and "context"); "picture" is the name of a
+    file, and `picture` that file as the model saw it; "sound" is the name of a file too, of which
+    `words` are the words with their times. A long input is read in
     several `windows`; `decisive` is the index of the window that the answer comes from. `source`
     names the file or entry that an answer was found in, and `passage` is the text of that entry if
     it was found in a knowledge base. `copied` is the share of a summary's tokens that were copied
@@ -98,6 +118,8 @@ class TaskResult:
     source: str | None = None
     copied: float | None = None
     passage: str | None = None
+    picture: bytes | None = None
+    words: tuple[TimedWord, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.candidates:
@@ -147,7 +169,9 @@ class TaskResult:
         inputs = {name: text for name, text in self.inputs.items() if name != "context"}
         record: dict[str, Any] = {"model": self.model, **inputs}
         record |= {ANSWER_KEYS[self.task]: self.answer, "score": self.score}
-        if self.task == "classification":
+        if self.task == "transcription":
+            record["words"] = [word.to_json() for word in self.words]
+        elif self.task in _WITH_LABELS:
             record["scores"] = self.scores
         else:
             if self.task == "answering":

@@ -50,6 +50,22 @@ class Tokens:
         """Tokens that are called by their positions, for a stream without a tokenizer."""
         return cls(tuple(map(str, range(start, start + count))), named=False)
 
+    @classmethod
+    def patches(cls, grid: tuple[int, int], extra: int = 0) -> "Tokens":
+        """The patches of an image by row and column, after `extra` tokens that are no patches.
+
+        >>> from regard.types import Tokens
+        >>> Tokens.patches((2, 2), extra=1).texts
+        ('[0]', '0,0', '0,1', '1,0', '1,1')
+        """
+        rows, columns = grid
+        places = [f"{row},{column}" for row in range(rows) for column in range(columns)]
+        return cls(
+            tuple([f"[{number}]" for number in range(extra)] + places),
+            special=(True,) * extra + (False,) * len(places),
+            grid=grid,
+        )
+
     def __len__(self) -> int:
         return len(self.texts)
 

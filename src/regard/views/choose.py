@@ -22,7 +22,7 @@ from regard.views.kind import EXACT_TOKENS
 from regard.views.kinds import view_kind
 from regard.views.outputs import View
 from regard.views.reports import report
-from regard.views.results import result_trace, result_view
+from regard.views.results import heard_trace, picture_view, result_trace, result_view
 
 Window = tuple[str, int, range, range]
 
@@ -45,10 +45,12 @@ def view(
 ) -> View:
     """The usual picture of a value: a trace, a task's result, two traces of one text, or findings.
 
-    The result of `regard.classify` or `regard.answer` is drawn as its text, shaded by what the
-    answer attended to; that of `regard.summarise` as its text, shaded by how the summary covers
-    it, with the copied words underlined; that of `regard.translate` as its trace. A trace is drawn
-    as a heatmap, or as an overlay if `picture` is given; `kind` names another kind of
+    The result of a task with a picture, such as `regard.recognise`, is drawn as that picture, under
+    the weights of the last layer that looked at it. That of `regard.classify` or `regard.answer` is
+    drawn as its text, shaded by what the answer attended to; that of `regard.summarise` as its
+    text, shaded by how the summary covers it, with the copied words underlined; that of
+    `regard.translate` or `regard.transcribe` as its trace. A trace is drawn as a heatmap, or as an
+    overlay if `picture` or `grid` is given; `kind` names another kind of
     `regard.views.kinds.KINDS`. Two traces are compared. Findings become a report, for which
     `traces` are those that were diagnosed.
 
@@ -67,13 +69,7 @@ def view(
     if isinstance(value, Trace):
         return _trace_view(value, kind, site, head, query, picture, options)
     if isinstance(value, TaskResult):
-        draws_trace = value.task == "summarisation" and kind not in (None, "highlight")
-        if value.task == "translation" or draws_trace:
-            return _trace_view(value.trace, kind, site, head, query, picture, options)
-        if kind in (None, "highlight") and site is None and head is None and query is None:
-            return result_view(value, **options)
-        trace, _ = result_trace(value, options.get("language"))
-        return _trace_view(trace, kind, site, head, query, picture, options)
+        return _task_view(value, kind, site, head, query, options)
     if isinstance(value, str) or not isinstance(value, Sequence) or not value:
         raise InputError(
             "view expected a trace, a task's result, two traces to compare, or findings, got "
@@ -97,6 +93,30 @@ def view(
     )
 
 
+def _task_view(
+    result: TaskResult,
+    kind: str | None,
+    site: str | int | None,
+    head: int | None,
+    query: str | int | None,
+    options: ViewOptions,
+) -> View:
+    """The usual picture of a result, or its trace where a kind, site, head or query is named."""
+    usual = site is None and query is None
+    if result.picture is not None:
+        if usual and kind in (None, "overlay"):
+            return picture_view(result, head, **options)
+        return _trace_view(result.trace, kind, site, head, query, result.picture, options)
+    draws_trace = result.task == "summarisation" and kind not in (None, "highlight")
+    if result.task in ("translation", "transcription") or draws_trace:
+        shown = heard_trace(result) if result.task == "transcription" else result.trace
+        return _trace_view(shown, kind, site, head, query, None, options)
+    if usual and head is None and kind in (None, "highlight"):
+        return result_view(result, **options)
+    trace, _ = result_trace(result, options.get("language"))
+    return _trace_view(trace, kind, site, head, query, None, options)
+
+
 def _check_kind(usual: str, kind: str | None) -> None:
     """Refuse a kind for two traces other than the one that shows two."""
     if kind not in (None, usual):
@@ -113,7 +133,8 @@ def _trace_view(
     options: ViewOptions,
 ) -> View:
     """The view of one trace, with the windows that its kind and query need."""
-    kind = view_kind(kind_name or ("heatmap" if picture is None else "overlay"))
+    is_image = picture is not None or "grid" in options
+    kind = view_kind(kind_name or ("overlay" if is_image else "heatmap"))
     chosen = choose_site(trace, site)
     check_length(trace[chosen], kind.name)
     row = None if query is None else _query_row(trace, chosen, query)

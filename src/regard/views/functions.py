@@ -15,6 +15,7 @@ from regard.arguments import check_first_argument
 from regard.errors import InputError
 from regard.types import Trace
 from regard.unicode import cut_text
+from regard.views.grids import Grid, add_grid, has_grid
 from regard.views.outputs import View
 from regard.views.scene import Scene, build_scene
 from regard.views.scene.streams import LONGEST_TOKEN
@@ -29,6 +30,7 @@ class ViewOptions(TypedDict, total=False):
     aggregates: Mapping[str, Tensor | NDArray[Any]]
     windows: Sequence[tuple[str, int, range, range]]
     pictures: Mapping[str, bytes | Path | str]
+    grid: Grid
     whole: int
     unit: str
     hide: Sequence[str]
@@ -58,7 +60,8 @@ def heatmap(
     piece, word or sentence; `hide` leaves out the "first" or the "special" tokens and renormalises;
     `scale` is linear, log or row. `badges` are short texts by (site, head). Of maps with more than
     `whole` tokens a page holds cells of several tokens, and exactly the `windows` (site, head,
-    rows, columns) that are named.
+    rows, columns) that are named. `grid` names the rows and columns of the patches of a picture,
+    for `overlay`, in a trace whose model does not tell them.
 
     >>> import torch
     >>> from regard.types import Trace
@@ -117,21 +120,19 @@ def overlay(
     head: int | None = None,
     **options: Unpack[ViewOptions],
 ) -> View:
-    """Attention over image patches laid over their picture, a PNG, JPEG or GIF file."""
-    grids = [name for name, tokens in trace.streams.items() if tokens.grid is not None]
-    if not grids:
-        raise InputError(
-            "no stream of this trace has a grid of patches; trace a model that looks at an image"
-        )
-    if site is None:
-        over_patches = (
-            attention_map.site
-            for attention_map in trace.maps
-            if attention_map.columns.stream in grids
-        )
-        site = next(over_patches, None)
+    """Attention over image patches laid over their picture, a PNG, JPEG or GIF file.
+
+    For a model that does not tell the grid of its patches, such as a ViT written by hand, a square
+    of patches is recognised, with a class token or without one; grid=(14, 14) names any other. The
+    patches are the last tokens, row by row.
+    """
+    grid = options.pop("grid", None)
+    if site is None and grid is None:
+        site = next((each.site for each in trace.maps if has_grid(trace, each.site)), None)
+    if site is None or grid is not None or not has_grid(trace, site):
+        trace, site = add_grid(trace, site, grid)
     if picture is not None:
-        stream = trace[site].columns.stream if site is not None else grids[0]
+        stream = trace[site].columns.stream
         options["pictures"] = {**options.get("pictures", {}), stream: picture}
     return make_view((trace,), options, view="overlay", site=site, head=head)
 
@@ -181,6 +182,9 @@ def make_view(traces: tuple[Trace, ...], options: ViewOptions, **state: Any) -> 
     for name in {*STATE_OPTIONS} & {*scene_options}:
         value = scene_options.pop(name)
         state[name] = tuple(value) if name == "hide" else value
+    if "grid" in scene_options:
+        first, _ = add_grid(traces[0], state.get("site"), scene_options.pop("grid"))
+        traces = (first, *traces[1:])
     scene = build_scene(*traces, **scene_options)
     if state.get("site") is None and state["view"] not in ("heads", "compare"):
         state["site"] = default_site(traces[0])

@@ -23,18 +23,20 @@ from regard.types import (
     Attribution,
     Axis,
     DenseWeights,
+    Evidence,
     TaskResult,
     Tokens,
     Trace,
 )
 from regard.views.captions import percent
-from regard.views.functions import ViewOptions, make_view
+from regard.views.functions import ViewOptions, make_view, overlay
 from regard.views.outputs import View
 from regard.views.scene.build import mark_tokens, name_aggregate
 
-__all__ = ["result_title", "result_trace", "result_view"]
+__all__ = ["heard_trace", "picture_view", "result_title", "result_trace", "result_view"]
 
 ANSWER_STREAM = "answer"
+_SECONDS = " s"  # after the time of a frame
 _LONGEST_INPUT = 120  # characters of a question or source in a title
 
 
@@ -58,14 +60,43 @@ def result_view(result: TaskResult, **options: Unpack[ViewOptions]) -> View:
     return View(scene, drawn.state)
 
 
-def result_trace(result: TaskResult, language: str | None = None) -> tuple[Trace, str]:
-    """The trace of a result with a map for its answer, and the name of that map's site."""
-    trace, evidence = result.trace, result.evidence
-    if evidence is None:
-        gaps = "; ".join(f"{gap.site}: {gap.reason}" for gap in trace.gaps)
+def picture_view(
+    result: TaskResult, head: int | None = None, **options: Unpack[ViewOptions]
+) -> View:
+    """The picture of a result under the weights of its answer: of one row, or of every token."""
+    evidence = _check_evidence(result)
+    title: ViewOptions = {"title": result_title(result, options.get("language"))}
+    chosen: ViewOptions = {**title, **options}
+    drawn = overlay(result.trace, result.picture, evidence.site, head, **chosen)
+    return drawn.with_state(place=evidence.rows[0]) if len(evidence.rows) == 1 else drawn
+
+
+def heard_trace(result: TaskResult) -> Trace:
+    """The trace of a transcript without the silence with which its sound was filled up.
+
+    Whisper reads 30 seconds, however short the sound is. The frames are called by their time.
+    """
+    trace, stop = result.trace, result.windows[result.decisive].stop / 1000
+    for name, tokens in trace.streams.items():
+        if tokens.texts and all(text.endswith(_SECONDS) for text in tokens.texts):
+            times = [float(text.removesuffix(_SECONDS)) for text in tokens.texts]
+            return trace.part(name, 0, max(1, sum(time < stop for time in times)))
+    return trace
+
+
+def _check_evidence(result: TaskResult) -> Evidence:
+    """The evidence of a result; an InputError says why there is none."""
+    if result.evidence is None:
+        gaps = "; ".join(f"{gap.site}: {gap.reason}" for gap in result.trace.gaps)
         raise InputError(
             f"this result has no attention that can be shown{f' ({gaps})' if gaps else ''}"
         )
+    return result.evidence
+
+
+def result_trace(result: TaskResult, language: str | None = None) -> tuple[Trace, str]:
+    """The trace of a result with a map for its answer, and the name of that map's site."""
+    trace, evidence = result.trace, _check_evidence(result)
     shown, attribution = trace[evidence.site], evidence.attribution
     if attribution is None:
         rows = list(evidence.rows or range(len(shown.rows)))

@@ -93,7 +93,7 @@ class RecurrentDecoderModel(Pretrained, ABC):
         """The logits of `forward` with hard attention, and the log-probability of its choices.
 
         In training mode the keys are drawn at random, and the log-probability is what REINFORCE
-        multiplies by the reward (Xu et al. 2015, eq. 12).
+        multiplies by the reward of the choice and of what follows it (Xu et al. 2015, eq. 12).
         """
         if self.reader is None:
             raise InputError(
@@ -110,6 +110,15 @@ class RecurrentDecoderModel(Pretrained, ABC):
 
         features, _ = self.decoder(self.words(decoder_input_ids), hidden, attend)
         return SampledAttention(self._logits(features), torch.cat(log_probabilities, dim=1))
+
+    @property
+    def choices_reach_later_steps(self) -> bool:
+        """True if the context of a step changes the decoder's later states.
+
+        It does in the style of Bahdanau and with input feeding. REINFORCE then has to credit a
+        choice with the rewards of all later steps.
+        """
+        return self.config.style == "bahdanau" or self.config.input_feeding
 
     @torch.no_grad()
     def begin(self, source: Any, attention_mask: Tensor | None = None) -> RecurrentState:

@@ -114,8 +114,8 @@ class BaseAnswerer:
         found = self._base.search(question, RANKED if self._ranker else _ANSWERS)
         if self._ranker is not None and len(self._base.base.entries) <= RANKED:
             # a small base is ranked whole: an entry may answer without a term of the question
-            scores = dict(found)
-            found = [(number, scores.get(number, 0.0)) for number in range(self._base.index.count)]
+            terms = dict(found)
+            found = [(number, terms.get(number, 0.0)) for number in range(self._base.index.count)]
         if not found:
             return self._nothing(question)
         entries = [self._base.entry(number) for number, _ in found]

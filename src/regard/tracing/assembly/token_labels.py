@@ -97,9 +97,4 @@ def _label_patches(stream: Stream, length: int, grid: Grid | None) -> Tokens | N
     extra = length - rows * columns
     if extra and (merged or extra >= rows * columns):
         return None
-    places = [f"{row},{column}" for row in range(rows) for column in range(columns)]
-    return Tokens(
-        tuple([f"[{number}]" for number in range(extra)] + places),
-        special=(True,) * extra + (False,) * len(places),
-        grid=(rows, columns),
-    )
+    return Tokens.patches((rows, columns), extra)

@@ -112,7 +112,14 @@ class CorpusReader(InputReader):
         """The encoded target of a text."""
         return self._targets[text]
 
-    def encode(self, kind: InputKind, examples: Sequence[Any], side: PaddingSide) -> ModelInputs:
+    def encode(
+        self,
+        kind: InputKind,
+        examples: Sequence[Any],
+        side: PaddingSide,
+        *,
+        spelled: bool = False,
+    ) -> ModelInputs:
         """The arguments of encoded texts; their tokens are not named, which saves time."""
         rows = [self._sources[text] for text in examples]
         return ModelInputs(self._pad_arguments("source", rows), (None,) * len(rows))

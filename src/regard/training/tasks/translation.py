@@ -104,16 +104,26 @@ class Translation:
         logits, log_probability = model.sample_attention(
             source, target, attention_mask=batch.inputs["attention_mask"]
         )
-        return reinforce_loss(logits, log_probability, batch.labels, self.baseline, plan.smoothing)
+        return reinforce_loss(
+            logits,
+            log_probability,
+            batch.labels,
+            self.baseline,
+            plan.smoothing,
+            later_steps=model.choices_reach_later_steps,
+        )
 
-    def state(self) -> dict[str, float | None]:
-        """What a checkpoint must keep for this task: the moving baseline of REINFORCE."""
-        return {"baseline": self.baseline.value}
+    def state(self) -> dict[str, list[float]]:
+        """What a checkpoint must keep for this task: the moving baselines of REINFORCE."""
+        return {"baseline": self.baseline.values}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take over the state of a checkpoint."""
-        check_value("the state of the task", "baseline", state["baseline"], float | None)
-        self.baseline = Baseline(state["baseline"])
+        kept = state["baseline"]
+        check_value("the state of the task", "baseline", kept, list[float] | float | None)
+        if not isinstance(kept, list):  # of earlier versions, which had one mean for all steps
+            kept = [] if kept is None else [kept]
+        self.baseline = Baseline(list(kept))
 
     def evaluate(self, model: nn.Module) -> Metrics:
         """BLEU, chrF and the mean loss of a token on held-out pairs; chrF decides which is best."""

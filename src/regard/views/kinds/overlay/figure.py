@@ -89,11 +89,11 @@ def _read_pixels(picture: Picture | None) -> NDArray[Any] | None:
     """The pixels (height width 3) of an image file."""
     if picture is None:
         return None
-    from PIL import Image  # an optional dependency, which matplotlib needs too
+    from PIL import Image, ImageOps  # an optional dependency, which matplotlib needs too
 
     try:
         with Image.open(io.BytesIO(picture.data)) as opened:
-            return np.asarray(opened.convert("RGB"))
+            return np.asarray(ImageOps.exif_transpose(opened).convert("RGB"))
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
         raise InputError(
             f"cannot read the picture ({error}); give a whole PNG, JPEG or GIF file"

@@ -60,8 +60,8 @@ def patch_columns(trace: SceneTrace, site: SceneSite) -> tuple[tuple[int, int], 
     stream = trace.streams[site.columns.stream]
     if stream.grid is None or site.long:
         raise InputError(
-            f"the columns of {site.name!r} are not patches of a picture; give their tokens a grid, "
-            "or choose a site that looks at an image"
+            f"the columns of {site.name!r} are not patches of a picture; give their rows and "
+            "columns, such as grid=(14, 14), or choose a site that looks at an image"
         )
     count = stream.grid[0] * stream.grid[1]
     column_of = {position: index for index, position in enumerate(site.columns.positions)}
