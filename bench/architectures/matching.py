@@ -35,7 +35,8 @@ __all__ = [
 
 TOLERANCE = 2e-5
 _ZERO = 1e-30  # a weight that is hidden by a mask, exactly or by underflow
-_LARGEST_SLICE = 1 << 25  # numbers; a row comparison of more would take minutes
+_LARGEST_SLICE = 1 << 24  # numbers; a row comparison of more would take minutes
+_SAMPLED = 1 << 20  # numbers that are compared of a larger call: some of its slices
 _WIDEST_KERNEL = 64  # keys of a dynamic convolution
 
 
@@ -147,8 +148,11 @@ def _read_axes(call: RecordedCall) -> Iterator[Tensor]:
         weights = weights[None]
     for axis in range(weights.dim() - 2, -1, -1):
         moved = weights.movedim(axis, -2)
+        slices = moved.reshape(-1, *moved.shape[-2:])
         if moved.numel() <= _LARGEST_SLICE:
-            yield moved.reshape(-1, *moved.shape[-2:])
+            yield slices
+        elif axis == weights.dim() - 2:
+            yield slices[:: -(-moved.numel() // _SAMPLED)]
     operand = call.operand
     if operand is not None and operand.dim() >= 2:
         slices = operand.float().reshape(-1, *operand.shape[-2:])

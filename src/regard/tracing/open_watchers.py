@@ -179,7 +179,7 @@ class WatcherGroup(TorchFunctionMode):
         """Run a function that has no tap, and let every watcher follow its data flow."""
         if may_write(rule[1], args, kwargs):
             for watcher in self.watchers:
-                watcher.kept_sides.save(args, kwargs)
+                watcher.save_sides(args, kwargs)
         result = self._run_with_edits(rule, function, args, kwargs)
         tensors = [*tensors_in((*args, *kwargs.values(), result))]
         for watcher in self.watchers:

@@ -120,7 +120,7 @@ class Watcher(TorchFunctionMode):
         if function is F.multi_head_attention_forward:
             return run_multi_head(self, [self], args, kwargs)
         if may_write(rule[1], args, kwargs):
-            self.kept_sides.save(args, kwargs)
+            self.save_sides(args, kwargs)
         if rule[0] in ("product", "linear") and not self.products.is_idle:
             described = self.describe_product(rule, args)
             result = run_described(described, function, args, kwargs)
@@ -157,6 +157,13 @@ class Watcher(TorchFunctionMode):
         if planned is None:
             return NotImplemented
         return self.run_planned(planned, OriginalRun(function, args, kwargs))
+
+    def save_sides(self, args: tuple[Any, ...], kwargs: Any) -> None:
+        """Copy what records keep of tensors that a function is about to write to."""
+        try:
+            self.kept_sides.save(args, kwargs)
+        except Exception as error:
+            self.note_failure(error)
 
     def follow(self, rule: Rule, args: tuple[Any, ...], kwargs: Any, result: Any) -> None:
         """Follow the data flow of a function that has run."""

@@ -11,6 +11,7 @@ from regard.tracing.assembly.token_labels import BlockInfo
 from regard.tracing.assembly.traces import assemble
 from regard.tracing.open_watchers import watching
 from regard.tracing.recording import observe_call, pending
+from regard.tracing.recording.kept_sides import KeptSides
 from regard.tracing.recording.options import WatchOptions
 
 
@@ -182,3 +183,12 @@ def test_learned_queries_are_copied_because_training_writes_to_them() -> None:
     with torch.no_grad():
         model.query.add_(1.0)
     torch.testing.assert_close(seen[0].maps[0].weights(0), weights[0])
+
+
+def test_tensors_without_memory_of_their_own_may_be_written_to() -> None:
+    side, sides = torch.randn(1, 1, 3, 4), KeptSides()
+    sides.add(side, side)
+    sides.save((torch.eye(3).to_sparse_csr(),), {})
+    sides.save((torch.eye(3).to_sparse(),), {})
+    sides.save((torch.eye(3, device="meta"),), {"out": side})
+    assert side.shape == (1, 1, 3, 4)

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.tracing.dataflow.origins import tensors_in
+from regard.tracing.readable import is_tracing
 
 __all__ = ["KeptSides", "may_write", "own_copy"]
 
@@ -77,7 +78,7 @@ class KeptSides:
 
     def save(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         """Copy the sides that share memory with tensors that are about to be written to."""
-        if not (self._new or self._by_memory):
+        if not (self._new or self._by_memory) or is_tracing():
             return
         for reference in self._new:
             side = reference()
@@ -95,6 +96,8 @@ def _memory_of(tensor: Tensor) -> int:
     """The identity of the memory of a plain tensor; 0 for any other."""
     if type(tensor) not in (Tensor, nn.Parameter) or tensor.is_inference() or tensor.is_nested:
         return 0
-    if torch._C._functorch.is_functorch_wrapped_tensor(tensor) or tensor.is_sparse:
+    if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+        return 0
+    if tensor.layout is not torch.strided:  # sparse ones have no memory that could be asked for
         return 0
     return int(tensor.untyped_storage()._cdata)
