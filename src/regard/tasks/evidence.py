@@ -3,7 +3,7 @@
 Attention shows where a model looked, which need not be what its answer depends on. For
 sentiment-en that was measured (bench/highlights.py; the numbers stand in its card): without the
 words that occlusion puts first the probability of the class falls most, without those that pooled
-attention puts first half as much, and gradient x input is hardly better than chance. So the
+attention puts first a third as much, and gradient x input is hardly better than chance. So the
 pictures of shipped classifiers are shaded by occlusion, of words in a short text, of sentences in a
 long one, for which a pass for each word would take too long. Other models are shaded by attention.
 """
