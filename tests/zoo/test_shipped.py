@@ -98,12 +98,27 @@ def test_the_story_teller_ends_its_stories():
     [
         ("This movie is wonderful.", "sentiment", "positive"),
         ("What a waste of time and money.", "sentiment", "negative"),
+        ("Shares of the chip maker fell after it cut its forecast.", "topic", "Business"),
+        ("The striker scored twice in the final of the cup.", "topic", "Sports"),
         ("国足主场不敌韩国队", "topic", "sports"),
         ("央行宣布下调存款准备金率", "topic", "finance"),
     ],
 )
 def test_the_classifiers_tell_clear_cases(text, task, label):
     assert regard.classify(text, task=task, device="cpu", trace=False).answer == label
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("Who wrote the first program?", "Ada Lovelace"),
+        ("When was the first program written?", "1843"),
+        ("Who won the football match?", None),
+    ],
+)
+def test_the_reader_answers_from_the_text_or_says_that_it_has_no_answer(question, answer):
+    text = "Ada Lovelace wrote the first program in 1843. The machine was never built."
+    assert regard.answer(question, text, device="cpu", trace=False).answer == answer
 
 
 def test_the_picture_of_a_sentiment_shades_the_word_that_tells_it():

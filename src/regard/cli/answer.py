@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 _TEXT_SUFFIXES = (".txt", ".md", ".text", ".rst", ".html")
 _EXAMPLES = """\b
 Examples:
-  regard answer "Who wrote it?" --context "Ada wrote it." --model ./minilm-squad
-  regard answer "Who is Ahab?" --context moby_dick.txt --model ./minilm-squad --out ahab.html
+  regard answer "Who wrote it?" --context "Ada wrote it."
+  regard answer "Who is Ahab?" --context moby_dick.txt --out ahab.html
   regard answer --file questions.jsonl --model ./minilm-squad --json > answers.jsonl
   regard answer "How do I reset my password?" --base faq.tsv"""
 
@@ -88,8 +88,9 @@ class Question(NamedTuple):
 def answer(**arguments: Any) -> None:
     """Answer questions in the words of a text, and show where the answer stands.
 
-    Answers each QUESTION from the text of --context with a question answering model: a folder or
-    hub name of Hugging Face. A long text is read in overlapping windows.
+    Answers each QUESTION from the text of --context with a question answering model: the shipped
+    one, which reads English, or a folder or hub name of Hugging Face. A long text is read in
+    overlapping windows.
 
     With --base the answer comes from a knowledge base, and so does its source. A .tsv file has
     three columns (subject, relation, object), two (question, answer) or one (answer); an object in

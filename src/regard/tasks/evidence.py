@@ -2,7 +2,7 @@
 
 Attention shows where a model looked, which need not be what its answer depends on. For the shipped
 classifiers that was measured (bench/highlights.py; the numbers stand in their cards): without the
-words that occlusion puts first the probability of the class falls most. Attention gains half as
+words that occlusion puts first the probability of the class falls most. Attention gains a third as
 much for sentiment-en and an eighth for topics-zh, whose linear part has no attention; gradient x
 input is nearly as good for topics-zh, and hardly better than chance for sentiment-en. So the
 pictures of shipped classifiers are shaded by occlusion, of words in a short text, of sentences in a
