@@ -156,12 +156,27 @@ def frequent_relations(triples: TripleBase) -> tuple[str, ...]:
     return tuple(name for name, _ in names.most_common(BACKGROUND))
 
 
+def remember_scores(scores: Any) -> None:
+    """Score each question once: it is asked for in ranking and for the relation among all."""
+    known: dict[str, torch.Tensor] = {}
+    compute = scores.score
+
+    def score(questions: list[str]) -> torch.Tensor:
+        new = [question for question in questions if question not in known]
+        if new:
+            known.update(zip(new, compute(new), strict=True))
+        return torch.stack([known[question] for question in questions])
+
+    scores.score = score
+
+
 def main(action: str, name: str, folder: Path, out: str | None, limit: int | None) -> None:
     """Fit or measure."""
     begin = time.monotonic()
     base = open_base(folder / "kb.tsv.gz")
     model = None if name == "overlap" else from_pretrained(name)
     triples = TripleBase(base.base, base.index, model)
+    remember_scores(triples.scores)
     print(f"base opened in {time.monotonic() - begin:.1f} s")
     split = "dev" if action == "fit" else "test"
     with gzip.open(folder / f"{split}.jsonl.gz", "rt", encoding="utf-8") as file:
