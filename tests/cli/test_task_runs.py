@@ -33,12 +33,12 @@ CASES = {
     "classification": Case(
         [
             {"text": f"the {noun} is {word}", "label": label}
-            for noun in ("film", "tea", "cat")
+            for noun in ("film", "tea", "cat", "book", "soup", "song")
             for label, words in ((1, ("good", "fine", "great")), (0, ("bad", "poor", "dull")))
             for word in words
         ],
         f'class = "transformer"\n{SIZES}',
-        40,
+        80,
         "accuracy",
         1.0,
         'labels = ["negative", "positive"]',
