@@ -1,6 +1,7 @@
-"""What the highlight of a classifier may claim: whether the words that it shades matter.
+"""What the highlight of a classifier or a reader may claim: whether the words it shades matter.
 
     python -m bench.highlights sentiment-en test.tsv --count 300
+    python -m bench.highlights answers-en test.jsonl --count 100 --most-words 100
 
 Of each text (`text<TAB>label`) the fifth of the words that a ranking puts first is erased, and then
 kept alone. The fall of the probability of the predicted class is comprehensiveness (high is good)
@@ -9,16 +10,24 @@ highlight (`TaskResult.evidence`), attention of the last map, gradient x input a
 `random` is the mean of shuffles. Printed as JSON: means over the texts, the gain in
 comprehensiveness over random with a bootstrap interval of 95%, and the share of the better of
 gradient x input and occlusion that the shown highlight gains.
+
+For a reader (lines with "question" and "context") the probability is that of the span that it
+answers with, and the words are those of question and text. The words of the answer are not ranked
+and never erased: without them no answer could stand there, whatever else was read. Questions that
+are answered with "no answer", and texts of several windows, are left out.
 """
 
 import argparse
 import json
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 import regard
@@ -27,34 +36,80 @@ from regard.attribution.clean_run import CleanRun
 from regard.attribution.erasure import Eraser
 from regard.attribution.gradients import token_gradients
 from regard.attribution.occlusion import occlude_each
+from regard.tasks.answering import read_span_logits
 from regard.tasks.evidence import evidence_weights
 from regard.training.labelled_texts import LabelledFiles
+from regard.training.questions import QuestionFiles
 
 SHARE = 0.2  # of the words
 SHUFFLES = 5
 DRAWS = 2000  # of the bootstrap
-MOST_WORDS = 60  # longer texts are left out: erasing each word takes a pass
+LEAST_WORDS, MOST_WORDS = 5, 60  # longer texts are left out: erasing each word takes a pass
 
 Record = dict[str, tuple[float, float]]  # comprehensiveness and sufficiency by ranking
 
 
-def measure_text(loaded: Any, text: str, generator: torch.Generator) -> Record | None:
+@dataclass(frozen=True)
+class SpanProbability:
+    """The probability that an answer starts at one token and ends at another, among all tokens."""
+
+    first: int
+    last: int
+
+    def __call__(self, output: Any) -> Float[Tensor, " batch"]:
+        """The probability for each example of a batch."""
+        logs = read_span_logits(output).double().log_softmax(dim=1)
+        return (logs[:, self.first, 0] + logs[:, self.last, 1]).exp()
+
+
+def measure_text(
+    loaded: Any, text: str, generator: torch.Generator, most_words: int = MOST_WORDS
+) -> Record | None:
     """Comprehensiveness and sufficiency of each ranking for one text; None for too few words."""
-    run = CleanRun.of(loaded.model, loaded.processor, text)
-    eraser = Eraser(run)
-    count = len(eraser.units)
-    if not 5 <= count <= MOST_WORDS:
+    eraser = Eraser(CleanRun.of(loaded.model, loaded.processor, text))
+    if not LEAST_WORDS <= len(eraser.units) <= most_words:
         return None
     shown = evidence_weights(regard.classify(text, loaded))
+    return _measure(eraser, shown, range(len(eraser.units)), generator)
+
+
+def measure_question(
+    loaded: Any,
+    question: str,
+    context: str,
+    generator: torch.Generator,
+    most_words: int = MOST_WORDS,
+) -> Record | None:
+    """The same for one question and its text, where the words of the answer are never erased."""
+    result = regard.answer(question, context, loaded)
+    if result.answer is None or len(result.windows) > 1 or result.evidence is None:
+        return None
+    answer = result.evidence.marked
+    objective = SpanProbability(answer[0], answer[-1])
+    run = CleanRun.of(loaded.model, loaded.processor, (question, context), objective=objective)
+    eraser = Eraser(run)
+    ranked = [number for number, unit in enumerate(eraser.units) if not {*unit} & {*answer}]
+    if not LEAST_WORDS <= len(ranked) <= most_words:
+        return None
+    return _measure(eraser, evidence_weights(result), ranked, generator)
+
+
+def _measure(
+    eraser: Eraser, shown: Tensor, ranked: Sequence[int], generator: torch.Generator
+) -> Record:
+    """Comprehensiveness and sufficiency of each ranking of some of the words."""
+    run = eraser.run
     rankings: dict[str, Tensor] = {
         "shown": eraser.sum_over_pieces(shown),
         "attention": eraser.sum_over_pieces(last_layer_attention(run)),
         "gradient": eraser.sum_over_pieces(token_gradients(run)),
         "occlusion": occlude_each(eraser).effect,
     }
-    record = {name: _falls(eraser, values) for name, values in rankings.items()}
+    record = {name: _falls(eraser, values, ranked) for name, values in rankings.items()}
+    count = len(eraser.units)
     shuffles = [
-        _falls(eraser, torch.randperm(count, generator=generator).double()) for _ in range(SHUFFLES)
+        _falls(eraser, torch.randperm(count, generator=generator).double(), ranked)
+        for _ in range(SHUFFLES)
     ]
     record["random"] = (
         sum(each[0] for each in shuffles) / SHUFFLES,
@@ -63,12 +118,28 @@ def measure_text(loaded: Any, text: str, generator: torch.Generator) -> Record |
     return record
 
 
-def _falls(eraser: Eraser, importance: Tensor) -> tuple[float, float]:
+def _falls(eraser: Eraser, importance: Tensor, ranked: Sequence[int]) -> tuple[float, float]:
     """How much the probability falls without the first fifth of the words, and with it alone."""
-    order = importance.argsort(descending=True, stable=True).tolist()
+    order = sorted(ranked, key=lambda number: -float(importance[number]))
     size = max(1, round(SHARE * len(order)))
     without, alone = eraser.values([order[:size], order[size:]]).tolist()
     return eraser.run.value - without, eraser.run.value - alone
+
+
+def measure_file(loaded: Any, path: Path, most_words: int = MOST_WORDS) -> Iterator[Record]:
+    """The records of a file's texts, or of its questions if the model is a reader."""
+    generator = torch.Generator().manual_seed(0)
+    if loaded.answers:
+        records = (
+            measure_question(loaded, each.question, each.context, generator, most_words)
+            for each in QuestionFiles((path,))
+        )
+    else:
+        records = (
+            measure_text(loaded, each.text, generator, most_words)
+            for each in LabelledFiles((path,))
+        )
+    return (record for record in records if record is not None)
 
 
 def summarise(records: Sequence[Record]) -> dict[str, Any]:
@@ -123,16 +194,11 @@ def main() -> None:
     parser.add_argument("model")
     parser.add_argument("file", type=Path)
     parser.add_argument("--count", type=int, default=300)
+    parser.add_argument("--most-words", type=int, default=MOST_WORDS)
     arguments = parser.parse_args()
     loaded = regard.load(arguments.model, device="cpu")
-    generator, records = torch.Generator().manual_seed(0), list[Record]()
-    for line in LabelledFiles((arguments.file,)):
-        record = measure_text(loaded, line.text, generator)
-        if record is not None:
-            records.append(record)
-        if len(records) == arguments.count:
-            break
-    print(json.dumps(summarise(records), indent=1))
+    records = measure_file(loaded, arguments.file, arguments.most_words)
+    print(json.dumps(summarise(list(islice(records, arguments.count))), indent=1))
 
 
 if __name__ == "__main__":

@@ -35,6 +35,7 @@ SHORTEST = 3  # an axis of two may be the batch
 _LARGEST = 1 << 22  # numbers; signatures of larger tensors are not computed
 _LARGEST_UNCERTAIN = 1 << 17  # numbers; pictures are larger than the states of a few tokens
 _TOLERANCE = 1e-6
+_FEWEST_TO_FIT = 6  # positions; a shift and a scale fit any two
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,7 @@ def changed_positions(tensor: Tensor, former: Tensor, before: Positions) -> Posi
 
     A tensor may have two axes of one size, such as the queries and the keys of scores. There, an
     index counts as changed only if it differs outside the rows and columns of the first change.
+    Nor does it count if the tensor compares two streams, or is a normalised one.
     """
     changed = _differs(tensor.detach(), former)
     positions: Positions = {}
@@ -98,9 +100,52 @@ def changed_positions(tensor: Tensor, former: Tensor, before: Positions) -> Posi
                 hidden = torch.zeros(size, dtype=torch.bool)
                 hidden[list(before[size])] = True
                 kept = kept & ~hidden.reshape([-1 if a == other else 1 for a in range(kept.dim())])
+        if _is_comparison(kept, axis, before) or _is_rescaled(tensor, former, axis, before[size]):
+            kept = torch.zeros_like(kept)
         rows = kept.movedim(axis, 0).reshape(size, -1).any(1)
         positions.setdefault(size, set()).update(rows.nonzero().flatten().tolist())
     return positions
+
+
+def _is_comparison(changed: Tensor, axis: int, before: Positions) -> bool:
+    """True if other positions changed only where they are compared with the changed one.
+
+    Similarities of two streams have the positions of both as axes, perhaps padded: a change is one
+    row and one column of them, and nothing was summed over positions.
+    """
+    size = changed.shape[axis]
+    others = [index for index in range(size) if index not in before[size]]
+    places = changed.index_select(axis, torch.tensor(others, dtype=torch.int64)).nonzero()
+    first = torch.tensor(sorted({index for indices in before.values() for index in indices}))
+    return any(
+        bool(torch.isin(places[:, other], first).all())
+        for other in range(changed.dim())
+        if other != axis and changed.shape[other] >= SHORTEST and len(places)
+    )
+
+
+def _is_rescaled(tensor: Tensor, former: Tensor, axis: int, indices: set[int]) -> bool:
+    """True if each feature of all other positions was shifted and scaled alike.
+
+    That is a normalisation over positions, whatever operations compute the mean and the scale.
+    Features are compared each by itself, so attention, which combines them, is not rescaling.
+    """
+    others = [index for index in range(tensor.shape[axis]) if index not in indices]
+    if len(others) < _FEWEST_TO_FIT or not tensor.is_floating_point():
+        return False
+    now, then = (
+        side.detach().double().movedim(axis, 0)[others].reshape(len(others), -1)
+        for side in (tensor, former)
+    )
+    if not (now.isfinite().all() and then.isfinite().all()):
+        return False
+    now_centred, then_centred = (side - side.mean(0) for side in (now, then))
+    spread = then_centred.square().sum(0)
+    slope = (now_centred * then_centred).sum(0) / spread.clamp(min=1e-12)
+    error = (now_centred - slope * then_centred).abs().amax(0)
+    # weights that are nearly alike shift positions nearly alike, so the limit is that of rounding
+    limit = 1e-4 * (now - then).abs().amax(0) + 2e-6 * then.abs().amax(0)
+    return bool((error <= limit).all())
 
 
 def _differs(tensor: Tensor, former: Tensor) -> Tensor:

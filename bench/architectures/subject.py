@@ -285,6 +285,8 @@ def _eager_run(model_type: str, class_name: str) -> dict[str, Comparison]:
         _forward(built)()
     index, sampled = MapIndex(seen), _sampled_weights(built, list(seen))
     for number, weights in enumerate(returned):
+        if bool((weights < 0).any()):
+            weights = weights.softmax(-1)  # a model may return its scores
         if any(_have_same_numbers(weights, other) for other in sampled):
             continue  # over sampling points; the map is over the cells between which they lie
         if index.has_means(weights):

@@ -1,13 +1,13 @@
 """Measure answers from a base of answers: how often the first one is right.
 
-    python recipes/knowledge/faq.py FOLDER dev|test [LIMIT]
+    python recipes/knowledge/faq.py FOLDER dev|test [--limit COUNT] [--model MODEL]
 
 FOLDER has answers.jsonl.gz (id, text) and {dev,test}.jsonl.gz (question, answer_ids).
 """
 
+import argparse
 import gzip
 import json
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -22,14 +22,14 @@ def read(path: Path) -> list[dict[str, Any]]:
         return [json.loads(line) for line in file]
 
 
-def main(folder: Path, split: str, limit: int | None) -> None:
+def main(folder: Path, split: str, limit: int | None, model: str | None) -> None:
     """Print how often the first answer is right, by BM25 alone and as the base answers."""
     texts = {each["id"]: each["text"].strip() for each in read(folder / "answers.jsonl.gz")}
     rows = read(folder / f"{split}.jsonl.gz")[:limit]
     begin = time.monotonic()
     base = open_base(folder / "answers.jsonl.gz")
     print(f"base opened in {time.monotonic() - begin:.1f} s")
-    asked = BaseQuestions(base, no_answer=False, trace=False)
+    asked = BaseQuestions(base, model, no_answer=False, trace=False)
     bm25 = first = found = 0
     spent = 0.0
     for number, row in enumerate(rows, 1):
@@ -48,4 +48,10 @@ def main(folder: Path, split: str, limit: int | None) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]) if len(sys.argv) > 3 else None)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("split", choices=["dev", "test"])
+    parser.add_argument("--limit", type=int)
+    parser.add_argument("--model", help="a sentence encoder; the shipped one by default")
+    arguments = parser.parse_args()
+    main(arguments.folder, arguments.split, arguments.limit, arguments.model)

@@ -24,6 +24,7 @@ from regard.tasks.knowledge.normalise import mask_span, normalise_entry
 from regard.tasks.knowledge.triples import EVIDENCE, RankedTriple, TripleBase
 
 LOST = 0.02  # of all questions, that may be lost by saying that the base has no answer
+BACKGROUND = 1000  # relations, the most frequent ones, that the model takes along
 MANY = 3  # triples of a subject from which on choosing the relation is hard
 
 
@@ -148,6 +149,13 @@ def relation_among_all(triples: TripleBase, rows: list[dict[str, Any]]) -> float
     return right / len(rows)
 
 
+def frequent_relations(triples: TripleBase) -> tuple[str, ...]:
+    """The relations of most triples of a base."""
+    entries = (entry for own in triples.by_subject.values() for entry in own)
+    names = Counter(normalise_entry(entry.texts[1]) for entry in entries)
+    return tuple(name for name, _ in names.most_common(BACKGROUND))
+
+
 def main(action: str, name: str, folder: Path, out: str | None, limit: int | None) -> None:
     """Fit or measure."""
     begin = time.monotonic()
@@ -178,6 +186,7 @@ def main(action: str, name: str, folder: Path, out: str | None, limit: int | Non
             model.config = model.config.replace(
                 evidence_weights=tuple(round(w, 4) for w in weights),
                 answer_weights=tuple(round(w, 4) for w in missing),
+                background=frequent_relations(triples),
             )
             model.save_pretrained(out, stored="int8")
     print(json.dumps(report(triples, asked), indent=1))

@@ -8,6 +8,8 @@ ChnSentiCorp, online_shopping_10_cats and waimai_10k (SophonPlus/ChineseNlpCorpu
 test file of ChnSentiCorp has no labels: its dev file is the test here, and --dev texts of its
 training file, chosen by a hash, are held out instead. A text of any dev or test file is removed
 from the training texts of all three sets. Labels become 0 (negative) and 1 (positive).
+train-hotels.tsv repeats the texts of ChnSentiCorp, the smallest set with the longest texts: the
+recipe reads them twice.
 """
 
 import argparse
@@ -58,7 +60,7 @@ def write_rows(path: Path, rows: Rows) -> None:
 
 
 def main() -> None:
-    """Write train.tsv and dev.tsv of all sets together, and dev and test files of each."""
+    """Write the training and dev texts of all sets together, and dev and test files of each."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--hotels", type=Path, required=True, help="folder of ChnSentiCorp")
     parser.add_argument("--shopping", type=Path, required=True, help="online_shopping_10_cats")
@@ -78,6 +80,8 @@ def main() -> None:
     }
     args.to.mkdir(parents=True, exist_ok=True)
     write_rows(args.to / "train.tsv", train)
+    hotels = {text: label for text, label in train.items() if text in sets["hotels"]["train"]}
+    write_rows(args.to / "train-hotels.tsv", hotels)
     merged = {text: label for each in sets.values() for text, label in each["dev"].items()}
     write_rows(args.to / "dev.tsv", merged)
     for name, each in sets.items():

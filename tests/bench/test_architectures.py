@@ -49,6 +49,31 @@ class SqueezeAndExcite(nn.Module):
         return x * x.mean(1, keepdim=True).sigmoid()
 
 
+class Standardise(nn.Module):
+    """Subtracts a mean and divides by a scale, both summed over positions by hand."""
+
+    def forward(self, x):
+        seen = (x > -9).to(x)
+        mean = (x * seen).sum(1, keepdim=True) / seen.sum(1, keepdim=True)
+        scale = (((x - mean) * seen) ** 2).sum(1, keepdim=True) / seen.sum(1, keepdim=True)
+        return (x - mean) / (scale + 1e-5).sqrt()
+
+
+class Similarities(nn.Module):
+    """Compares each position with some others, and returns the scores, padded to a size."""
+
+    def forward(self, x):
+        return nn.functional.pad(x @ x[:, :7].mT, (0, 9), value=-torch.inf)
+
+
+class NearlyUniform(nn.Module):
+    """Attention whose weights are almost alike, beside a residual stream, which torch hides."""
+
+    def forward(self, x):
+        with torch._C.DisableTorchFunction():
+            return x + (x @ x.mT / 1000).softmax(-1) @ x / 50
+
+
 class PositionMixer(nn.Module):
     """Mixes positions by a parameter, as MLP mixers do, and gates the result."""
 
@@ -172,13 +197,17 @@ def test_a_convolution_is_no_attention():
     assert find_mixing(model, lambda: model(x)).unseen == []
 
 
-@pytest.mark.parametrize("kind", [LinearAttention, Recurrence, RunningSum, Attention])
+@pytest.mark.parametrize(
+    "kind", [LinearAttention, Recurrence, RunningSum, Attention, NearlyUniform]
+)
 def test_mixing_that_depends_on_content_is_reported(kind):
     model, x = network(kind())
     assert find_mixing(model, lambda: model(x)).unseen == ["1"]
 
 
-@pytest.mark.parametrize("kind", [SqueezeAndExcite, PositionMixer, Fourier])
+@pytest.mark.parametrize(
+    "kind", [SqueezeAndExcite, Standardise, Similarities, PositionMixer, Fourier]
+)
 def test_mixing_in_a_fixed_pattern_is_no_attention(kind):
     model, x = network(kind())
     assert find_mixing(model, lambda: model(x)).unseen == []

@@ -72,9 +72,21 @@ def test_a_model_that_matches_nothing_is_refused(run, facts):
     assert "matches no relations" in message
 
 
-def test_an_answer_without_attention_is_printed_though_it_has_no_picture(run, facts, tmp_path):
-    out = str(tmp_path / "a.html")
-    result = run("answer", "姚明有多高？", "--base", str(facts), "--out", out)
+@pytest.mark.parametrize(
+    ("question", "printed", "reason"),
+    [
+        ("which?", "no answer", "the base has no answer"),
+        ("When was Ada born?", "1815", "facts.tsv:1 was found by"),
+    ],
+)
+def test_where_no_attention_was_computed_the_answer_is_printed_without_a_picture(
+    run, tmp_path, question, printed, reason
+):
+    (tmp_path / "facts.tsv").write_text("Ada\tborn\t1815\n")
+    out = tmp_path / "page.html"
+    result = run("answer", question, "--base", str(tmp_path / "facts.tsv"), "--out", str(out))
     assert result.exit_code == 2
-    assert result.stdout.startswith("229")
-    assert "no model read this text, so that there is no picture" in result.stderr
+    assert result.stdout.startswith(printed)
+    assert reason in result.stderr
+    assert "--out" in result.stderr
+    assert not out.exists()

@@ -152,6 +152,15 @@ def test_an_edit_of_a_call_without_numbers_gets_its_sentence(name):
         run_vmap(model, x)
 
 
+def test_ids_that_are_embedded_inside_vmap_are_no_fault_of_ours():
+    embed, model = nn.Embedding(31, WIDTH), ByHand()
+    model.embed = embed
+    ids = torch.randint(31, (BATCH, LENGTH))
+    with regard.watch(model) as seen:
+        torch.vmap(lambda row: model(embed(row)[None])[0])(ids)
+    assert {gap.reason for gap in seen[0].gaps} == {UNREADABLE}
+
+
 def test_values_of_a_call_without_numbers_are_not_looked_for():
     model, x = MODELS["hand"](), torch.randn(BATCH, LENGTH, WIDTH)
     with regard.watch(model, keep=Keep(values=True, outputs=True, gradients=True)) as seen:

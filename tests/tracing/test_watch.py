@@ -1,3 +1,5 @@
+import importlib
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -253,3 +255,22 @@ def test_what_was_seen_is_ready_when_the_block_has_ended():
             len(seen)
     assert len(seen) == BATCH
     assert "encoder map 'attention'" in repr(seen)
+
+
+def test_traces_are_put_together_when_they_are_first_read(monkeypatch):
+    module = importlib.import_module("regard.tracing.assembly.traces")
+    stacked, stack = [], module.stack_run
+
+    def count(*arguments):
+        stacked.append(1)
+        return stack(*arguments)
+
+    monkeypatch.setattr(module, "stack_run", count)
+    attention = torch.nn.MultiheadAttention(8, 2, batch_first=True)
+    x = torch.randn(3, 5, 8)
+    with regard.watch(attention) as traces:
+        attention(x, x, x, need_weights=False)
+    assert not stacked
+    assert len(traces) == 3
+    assert traces[2].maps[0].shape == traces[:2][0].maps[0].shape == (2, 5, 5)
+    assert len(stacked) == 1

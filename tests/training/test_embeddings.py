@@ -1,6 +1,7 @@
 """A recurrent model begins with the frequent pairs of its corpus and with given word vectors."""
 
 import json
+from itertools import pairwise
 
 import pytest
 import torch
@@ -127,6 +128,50 @@ def test_the_linear_fit_is_where_its_gradient_is_zero():
     loss = weight[:-1].square().sum() / 2 + 0.3 * short.square().sum()
     (gradient,) = torch.autograd.grad(loss, weight)
     torch.testing.assert_close(gradient, torch.zeros_like(gradient), atol=1e-2, rtol=0)
+
+
+def test_pairs_of_its_own_tell_what_the_pairs_of_the_network_do_not(tmp_path):
+    model = 'class = "recurrent-classifier"\nd_embed = 3\nlinear = 1.0\nhidden = 8'
+    path = write_recipe(tmp_path, "classification", f"{model}\nlinear_pairs = 640")
+    trained = from_pretrained(regard.train(path, device="cpu", changes={"plan.steps": 1}).path)
+    names = [trained.tokenizer.decode(list(pair)) for pair in trained.linear.known_pairs()]
+    assert "好吃" in names
+    assert "不去" not in names  # is there once
+    ids = trained.tokenizer(["不好吃", "真好吃", "好吃"], return_tensors="pt", padding=True)
+    real = ids["attention_mask"].bool()
+    logits = trained.linear(ids["input_ids"], None, real)
+    assert logits[:, 1].argmin() == 0
+    torch.testing.assert_close(logits[:, 0], -logits[:, 1])
+    alone = trained.linear(ids["input_ids"][2:, : int(real[2].sum())], None, None)
+    torch.testing.assert_close(logits[2:], alone)
+
+
+def test_pairs_of_its_own_count_by_how_rare_they_are():
+    torch.manual_seed(0)
+    texts = [torch.randint(5, 17, (int(size),)).tolist() for size in torch.randint(2, 9, (29,))]
+    classes = torch.randint(0, 3, (29,))
+    linear = LinearLogits(17, 0, 3, own_pairs=128)
+    fit_linear_logits(linear, None, texts, classes.tolist())
+    rows = {pair: row for row, pair in enumerate(linear.known_pairs(), 1)}
+    counts = torch.zeros(29, 17 + 129)
+    for number, ids in enumerate(texts):
+        for column in [*ids, *(17 + rows[pair] for pair in pairwise(ids) if pair in rows)]:
+            counts[number, column] += len(ids) ** -0.5
+    rarity = (29 / (counts > 0).sum(0).clamp_min(1)).log() + 1
+    scale = rarity / (counts * rarity).square().sum(1).mean().sqrt()
+    table = torch.cat([linear.tokens.weight, linear.own.view(-1, 3)[:129]])
+    weight = torch.cat([table / scale[:, None], linear.bias[None]]).detach().requires_grad_()
+    sums = counts @ (scale[:, None] * weight[:-1]) + weight[-1]
+    signs = 2.0 * torch.nn.functional.one_hot(classes, 3) - 1
+    short = (1 - signs * sums).clamp_min(0)
+    loss = weight[:-1].square().sum() / 2 + 0.3 * short.square().sum()
+    (gradient,) = torch.autograd.grad(loss, weight)
+    torch.testing.assert_close(gradient, torch.zeros_like(gradient), atol=1e-2, rtol=0)
+
+
+def test_a_vocabulary_too_large_for_the_keys_of_pairs_is_refused():
+    with pytest.raises(InputError, match="expected at most 46340 tokens, got 50000"):
+        LinearLogits(50000, 0, 2, own_pairs=64)
 
 
 def test_word_vectors_are_refused_where_they_have_no_place(tmp_path):

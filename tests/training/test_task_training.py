@@ -235,6 +235,7 @@ def test_two_processes_train_a_classifier_as_one_does(tmp_path):
 MATCHERS = {
     "matcher": "class = 'matcher'\nd_embed = 16\nhidden = 16\nd_match = 8\ndropout = 0.0",
     "transformer": SIZES,
+    "sentence encoder": f"{SIZES}\nhead = 'none'",
 }
 
 
@@ -247,7 +248,7 @@ def test_a_matcher_learns_which_entry_answers(tmp_path, kind):
     metrics = next(each.metrics for each in events if type(each).__name__ == "Evaluated")
     assert metrics["first"] > 0.9
     assert metrics["mrr"] >= metrics["first"]
-    assert from_pretrained(ended.path).config.ending in ("match", "classes")
+    assert from_pretrained(ended.path).config.ending in ("match", "classes", "none")
 
 
 def test_training_a_matcher_after_a_stop_ends_at_the_same_weights(tmp_path):

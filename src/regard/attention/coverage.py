@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from regard.arguments import check_type
 from regard.attention.inputs import Inputs
 from regard.attention.mechanism import Mechanism, Rows
 from regard.attention.scores import AdditiveScore
@@ -92,5 +93,6 @@ def coverage_loss(
     >>> coverage_loss(weights).tolist()
     [0.0, 0.5, 0.5]
     """
+    check_type(weights, Tensor, "coverage_loss", "weights")
     before = weights.cumsum(dim=-2) - weights
     return torch.minimum(weights, before).sum(dim=-1)

@@ -81,7 +81,8 @@ def _answers(
 
 
 def _print_source(result: "TaskResult", language: str) -> None:
-    """Where the answer stands, and the text of that entry."""
+    """Where the answer stands, or what comes nearest to one, and the text of that entry."""
     if result.source is not None:
-        print_line(say("base.source", language, source=result.source))
+        key = "base.nearest" if result.answer is None else "base.source"
+        print_line(say(key, language, source=result.source))
         print_text(str(result.passage))

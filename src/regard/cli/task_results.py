@@ -229,10 +229,22 @@ def _write_picture(result: "TaskResult", options: TaskOptions) -> None:
             else _format_line(result, options.lang)
         )
         if all(window.trace is None for window in result.windows):
-            raise InputError(
-                "no model read this text, so that there is no picture; leave out --out"
-            )
+            raise InputError(_no_picture(result))
     view(result, language=options.lang).save(options.out)
+
+
+def _no_picture(result: "TaskResult") -> str:
+    """Why a result has no picture: no attention led to it."""
+    if result.answer is None:
+        reason = "the base has no answer to this question"
+    elif result.source is not None:
+        reason = f"{result.source} was found by the terms it shares with the question"
+    else:
+        reason = "no model read this text"
+    return (
+        f"there is no picture to write, because {reason} and no attention was computed; leave out "
+        "--out"
+    )
 
 
 def _print_picture(result: "TaskResult", options: TaskOptions) -> None:

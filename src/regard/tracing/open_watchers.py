@@ -32,7 +32,7 @@ from torch.overrides import (
 
 from regard.errors import InputError
 from regard.kernels.observe.taps import Describer, Tapped, Unmapped, tap_of
-from regard.tracing.child_threads import follow_into_threads
+from regard.tracing.child_threads import follow_into_threads, share_between_threads
 from regard.tracing.dataflow.checkpoint_recompute import is_backward
 from regard.tracing.dataflow.origin_layers import OpenLayers, layers_of_thread, share_layers
 from regard.tracing.dataflow.origins import tensors_in
@@ -45,10 +45,11 @@ from regard.tracing.huggingface.registries import watch_registries
 from regard.tracing.inner_calls import run_by_subclass, run_multi_head
 from regard.tracing.readable import UNREADABLE, are_readable, is_tracing
 from regard.tracing.recording.editor import merge_changes
+from regard.tracing.recording.kept_sides import may_write
 from regard.tracing.recording.manual_product import run_described
 from regard.tracing.recording.options import WatchOptions
 from regard.tracing.sites import Sites, run_for
-from regard.tracing.watcher import PlannedCall, Watcher, share_between_threads
+from regard.tracing.watcher import PlannedCall, Watcher
 
 
 @contextmanager
@@ -176,6 +177,9 @@ class WatcherGroup(TorchFunctionMode):
         self, rule: Rule, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Any
     ) -> Any:
         """Run a function that has no tap, and let every watcher follow its data flow."""
+        if may_write(rule[1], args, kwargs):
+            for watcher in self.watchers:
+                watcher.kept_sides.save(args, kwargs)
         result = self._run_with_edits(rule, function, args, kwargs)
         tensors = [*tensors_in((*args, *kwargs.values(), result))]
         for watcher in self.watchers:

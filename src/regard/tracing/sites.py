@@ -170,9 +170,9 @@ class Sites:
 
         Paths are put together when they are needed, which is faster for a model of many modules.
         """
-        own_id = id(module)
+        own_id, fields = id(module), vars(module)
         self._parents[own_id] = (above, name)
-        if "site_names" in vars(module):  # paths are made for these few modules only
+        if "site_names" in fields:  # paths are made for these few modules only
             self._site_names |= site_names_of(module, self._path(own_id))
         if isinstance(module, ScriptModule):  # modules inside it are not called from Python
             self._scripts.append(module)
@@ -181,7 +181,7 @@ class Sites:
             self.encoders.append(module)
         if depth <= _ENTRY_DEPTH:
             self._entries.append(module)
-        for inner, child in module._modules.items():
+        for inner, child in fields["_modules"].items():
             if child is not None and id(child) not in self._parents:
                 self._walk(child, own_id, inner, depth + 1)
 

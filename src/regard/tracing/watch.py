@@ -10,7 +10,7 @@ from regard.arguments import check_first_argument
 from regard.errors import InputError
 from regard.kernels.observe import ObserveOptions
 from regard.tracing.assembly.token_labels import BlockInfo, TokenLabels
-from regard.tracing.assembly.traces import assemble
+from regard.tracing.assembly.traces import assemble_later
 from regard.tracing.open_watchers import watching
 from regard.tracing.parallel_heads.join import decline_after_error, join_parallel_heads
 from regard.tracing.recording.editor import Editor
@@ -109,4 +109,4 @@ def watch(
     if watcher.attended and not runs and not info.gaps:  # of no examples, or no tokens
         watched.set_traces([Trace({}, ())] * watcher.sites.batch)
     else:
-        watched.set_traces(assemble(runs, options.keep.weights, info))
+        watched.set_traces(assemble_later(runs, options.keep.weights, info))

@@ -1,6 +1,5 @@
 """The watcher: a torch function mode that sees every torch function and records attention calls."""
 
-import threading
 import types
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -33,6 +32,7 @@ from regard.tracing.inner_calls import run_by_subclass, run_multi_head, run_symb
 from regard.tracing.mask_reading.caller_masks import CallerMasks
 from regard.tracing.readable import UNREADABLE, are_readable
 from regard.tracing.recording.editor import HeadChange
+from regard.tracing.recording.kept_sides import KeptSides, may_write
 from regard.tracing.recording.manual_product import (
     DescribedProduct,
     ManualProducts,
@@ -84,6 +84,7 @@ class Watcher(TorchFunctionMode):
         super().__init__()
         self.sites, self.options = sites, options
         self.runs = DecodingRuns()
+        self.kept_sides = KeptSides()
         self.steps = DecodingSteps(lambda: sites.here, options, self.note_failure)
         self.attended = dict[str, None]()
         self.tracker = OriginTracker(sites, self._record_manual)
@@ -118,6 +119,8 @@ class Watcher(TorchFunctionMode):
                 return result
         if function is F.multi_head_attention_forward:
             return run_multi_head(self, [self], args, kwargs)
+        if may_write(rule[1], args, kwargs):
+            self.kept_sides.save(args, kwargs)
         if rule[0] in ("product", "linear") and not self.products.is_idle:
             described = self.describe_product(rule, args)
             result = run_described(described, function, args, kwargs)
@@ -302,6 +305,7 @@ class Watcher(TorchFunctionMode):
         if record is not None and record.projection is not None:
             self.products.projections.add(record.projection)
         if record is not None and planned.is_chosen:
+            self.kept_sides.add(record.query, record.key)
             self.runs.add(record)
         self.tracker.follow_tapped(planned.tapped, result)
 
@@ -378,23 +382,3 @@ class Watcher(TorchFunctionMode):
         known, module = self.sites.batch, next(running(), None)
         second = self._second_axis == batch and not getattr(module, "batch_first", True)
         return batch if second or not known or batch % known else known
-
-
-def share_between_threads(mode: TorchFunctionMode) -> None:
-    """Let several threads call a mode, one at a time.
-
-    Only a mode that a second thread inherits has a lock, so that all others need not ask for it.
-    """
-    if "__torch_function__" not in vars(mode):
-        mode.shared_lock = threading.RLock()  # type: ignore[attr-defined]
-        mode.__torch_function__ = types.MethodType(_run_alone, mode)  # type: ignore[method-assign]
-
-
-def _run_alone(
-    mode: Any, function: Any, kinds: Any, args: tuple[Any, ...] = (), kwargs: Any = None
-) -> Any:
-    """Run a torch function while no other thread runs one for the same mode."""
-    if rule_of(function)[0] == "nothing":
-        return function(*args, **kwargs or {})
-    with mode.shared_lock:
-        return type(mode).__torch_function__(mode, function, kinds, args, kwargs)

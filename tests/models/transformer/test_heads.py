@@ -37,6 +37,16 @@ def test_a_text_is_classified_whatever_padding_follows_it(pooling):
     torch.testing.assert_close(logits[2:], model(ids[2:, :3]), atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.parametrize("pooling", ["attentive", "first", "pooler"])
+def test_a_classifier_runs_in_bfloat16_by_autocast(pooling):
+    model = encoder(head="classes", labels=LABELS, pooling=pooling)
+    ids, marks = inputs(model, ROWS, LENGTH)
+    with torch.autocast("cpu", torch.bfloat16):
+        logits = model(ids, attention_mask=marks)
+    expected = model(ids, attention_mask=marks)
+    torch.testing.assert_close(logits.float(), expected, atol=0.03, rtol=0.05)
+
+
 def test_attentive_pooling_is_watched():
     model = encoder(head="classes", labels=LABELS)
     ids, marks = inputs(model, ROWS, LENGTH)

@@ -102,6 +102,11 @@ def test_an_encoder_ranks_answers_and_shows_the_attention_of_the_question(faq):
     assert "password" in str(regard.view(result))
 
 
+def test_an_encoder_finds_entries_of_a_small_base_without_a_common_term(faq):
+    result = regard.answer("login forgotten", base=faq, model=an_encoder(), no_answer=False)
+    assert {result.answer, result.alternatives[0].text} == {"Use the form.", "See Orders."}
+
+
 def test_texts_are_read_by_a_question_answering_model(tmp_path):
     (tmp_path / "notes.md").write_text(NOTES)
     tokenizer = Tokenizer.train([NOTES] * 3, "bpe", 320)

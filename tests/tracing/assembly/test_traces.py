@@ -110,7 +110,7 @@ def runs_of(model, *inputs):
     """What a watcher keeps of a model, before it is assembled."""
     caught, door = [], sys.modules["regard.tracing.watch"]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(door, "assemble", lambda runs, *rest: caught.append(runs) or [])
+        patch.setattr(door, "assemble_later", lambda runs, *rest: caught.append(runs) or [])
         with regard.watch(model), torch.no_grad():
             model(*inputs)
     return caught[0]

@@ -20,7 +20,8 @@ class Tapped:
     mechanism gives the `weights` that it used and, if it knows them, the `mask` that they obey and
     the `offset` of the first query. `finish` turns a context with the axes batch, head, query, dim
     into what the function returns. `runs_itself` says that the function's own result is to be used,
-    because one computed from the weights would differ. `levelled_rows` are queries from which the
+    because one computed from the weights would differ. `is_quick` says that running the function
+    takes no longer than the kernel would. `levelled_rows` are queries from which the
     mask hides all keys by numbers so low that the function weighs all of them equally.
     """
 
@@ -34,6 +35,7 @@ class Tapped:
     mask: Mask | None = None
     offset: int = 0
     runs_itself: bool = False
+    is_quick: bool = False
     levelled_rows: Bool[Tensor, "batch query"] | None = None
 
 

@@ -16,7 +16,9 @@ class MatcherConfig(Config):
     `hidden` is the width of both directions of the encoder together, `d_match` that of the keys and
     values of the attention between question and entry. `evidence_weights` and `answer_weights`
     are for answers from triples: what counts how much in ranking them, and in telling that the base
-    has no answer; without them the ranking uses weights of its own.
+    has no answer; without them the ranking uses weights of its own. `background` are relations that
+    a base is thought to have besides its own, so that a relation is as likely in a base of ten
+    triples as in the one that these weights were fitted on.
     """
 
     vocab: int = 4000
@@ -28,6 +30,7 @@ class MatcherConfig(Config):
     dropout: float = 0.25
     evidence_weights: tuple[float, ...] = ()
     answer_weights: tuple[float, ...] = ()
+    background: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         super().__post_init__()

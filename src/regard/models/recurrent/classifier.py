@@ -27,7 +27,8 @@ class ClassifierConfig(Config):
     catalog, or several joined by +: the mechanism of the pooling. `label_names` are the names of
     the `labels` classes, or empty if they have none. `pairs` is the number of pairs of neighbouring
     tokens with a vector of their own; `token_dropout` the share of tokens hidden in training.
-    `linear` is the weight of the logits of a linear classifier over tokens and pairs; 0 for none.
+    `linear` is the weight of the logits of a linear classifier over tokens and pairs, 0 for none.
+    Its pairs are the same, or with `linear_pairs` so many of its own.
     """
 
     vocab: int = 8000
@@ -43,11 +44,12 @@ class ClassifierConfig(Config):
     pairs: int = 0
     token_dropout: float = 0.0
     linear: float = 0.0
+    linear_pairs: int = 0
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.refuse_below(1, "vocab", "d_embed", "hidden", "layers", "heads", "labels")
-        self.refuse_below(0, "pairs", "linear")
+        self.refuse_below(0, "pairs", "linear", "linear_pairs")
         self.refuse_unless_rates("dropout", "token_dropout")
         if self.hidden % 2:
             raise InputError(
@@ -105,7 +107,9 @@ class RecurrentClassifier(Pretrained):
         self.dropout = nn.Dropout(config.dropout)
         self.output = nn.Linear(self.pooling.dim, config.labels)
         self.linear = (
-            LinearLogits(config.vocab, config.pairs, config.labels) if config.linear else None
+            LinearLogits(config.vocab, config.pairs, config.labels, config.linear_pairs)
+            if config.linear
+            else None
         )
         nn.init.normal_(self.query, std=0.02)
 

@@ -78,7 +78,9 @@ class AttentivePooling(nn.Module):
         """One vector for each text, a weighted sum over its real tokens."""
         query = self.query.expand(len(hidden), 1, -1)
         mask = None if real is None else padding(real)
-        return attend(query, torch.tanh(self.w_k(hidden)), hidden, mask=mask)[:, 0]
+        # under autocast the linear layer gives bfloat16, while the query and `hidden` are float32
+        keys = torch.tanh(self.w_k(hidden)).to(query.dtype)
+        return attend(query, keys, hidden.to(query.dtype), mask=mask)[:, 0]
 
 
 class ClassificationHead(nn.Module):

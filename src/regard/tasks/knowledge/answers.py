@@ -17,9 +17,10 @@ from regard.errors import InputError
 from regard.loading import LoadedModel, load
 from regard.models import shipped_models
 from regard.models.matching import Matcher
+from regard.models.nearness import align
 from regard.tasks.evidence import add_alignment, match_evidence
 from regard.tasks.knowledge.base import KnowledgeBase
-from regard.tasks.knowledge.sentences import LONGEST, SentenceRanker, align
+from regard.tasks.knowledge.sentences import LONGEST, SentenceRanker
 from regard.tasks.knowledge.terms import terms_of
 from regard.tasks.knowledge.triples import RankedTriple, TripleBase
 from regard.tasks.models import AnyModel
@@ -34,13 +35,12 @@ __all__ = ["BaseAnswerer"]
 MATCHER, SENTENCES = "knowledge-zh", "trunk-en"
 BM25 = "BM25"  # names what ranked the entries where no model did
 _ANSWERS = 5  # of a result, besides "no answer"
-_RANKED = 24  # entries that a sentence encoder ranks
+RANKED = 24  # entries that a sentence encoder ranks
 _PASSAGES = 3  # that a reader reads
 _LONGEST_QUESTION = 2000  # characters
-# The nearness of an entry is the cosine of the means + _ALIGNED x the aligned cosine. Entries are
-# ranked by nearness + _BM25_SHARE x BM25, and the probability that one answers the question is a
-# logistic function of its nearness. Fitted on 300 held-out questions of InsuranceQA.
-_ALIGNED, _BM25_SHARE = 1.1, 0.05
+# Entries are ranked by nearness + _BM25_SHARE x BM25, and the probability that one answers the
+# question is a logistic function of its nearness. Fitted on 300 held-out questions of InsuranceQA.
+_BM25_SHARE = 0.05
 _LEAST_NEAR, _NEAR_SHARPNESS = 1.1, 8.0
 # Without an encoder: the share of the question's terms that the entry has.
 _SHARED, _SHARED_SHARPNESS = 0.4, 8.0
@@ -111,7 +111,11 @@ class BaseAnswerer:
 
     def _from_entries(self, question: str, *, trace: bool) -> TaskResult:
         """The answers of the best entries, and the attention of the encoder on the first."""
-        found = self._base.search(question, _RANKED if self._ranker else _ANSWERS)
+        found = self._base.search(question, RANKED if self._ranker else _ANSWERS)
+        if self._ranker is not None and len(self._base.base.entries) <= RANKED:
+            # a small base is ranked whole: an entry may answer without a term of the question
+            scores = dict(found)
+            found = [(number, scores.get(number, 0.0)) for number in range(self._base.index.count)]
         if not found:
             return self._nothing(question)
         entries = [self._base.entry(number) for number, _ in found]
@@ -120,8 +124,7 @@ class BaseAnswerer:
             scores = [score for _, score in found]
             logits = [_SHARED_SHARPNESS * (_shared(question, text) - _SHARED) for text in texts]
         else:
-            pairs = self._ranker.nearness(question, texts)
-            near = [mean + _ALIGNED * aligned for mean, aligned in pairs]
+            near = self._ranker.nearness(question, texts)
             scores = [own + _BM25_SHARE * found[n][1] for n, own in enumerate(near)]
             logits = [_NEAR_SHARPNESS * (each - _LEAST_NEAR) for each in near]
         order = sorted(range(len(entries)), key=lambda number: -scores[number])[:_ANSWERS]
@@ -155,7 +158,7 @@ class BaseAnswerer:
         asked, entry = self._ranker.encode([question, text])
         short = _first_tokens(self._loaded, [question, text])
         runs = run_model(self._loaded, short, _states, trace=True)
-        trace = add_alignment(runs[1].trace, runs[0].tokens, align(asked, entry)[0])
+        trace = add_alignment(runs[1].trace, runs[0].tokens, align(asked, entry)[0][0, 0])
         evidence = None if trace is None else Evidence(trace.maps[-1].site)
         return (InputWindow(0, len(short[1]), trace),), evidence
 

@@ -4,7 +4,7 @@ For 姚明有多高 (how tall is Yao Ming) and a base with (姚明, 身高, 229�
 
 1. `linking` finds the subjects that the question names: 姚明, and 姚 if the base has it.
 2. The matcher reads the question with the name masked, 〓有多高, against all relations of the base
-   at once, which gives the relation 身高 a score, and a probability among all relations.
+   and the matcher's background at once, which gives 身高 a score, and a probability among them.
 3. Each triple of a candidate subject has evidence: the score and log-probability of its relation,
    and how well its subject was named. The weighted sum ranks the triples.
 4. Whether the best one is an answer at all is a logistic regression on its evidence: a relation
@@ -57,7 +57,10 @@ class RankedTriple(NamedTuple):
 
 
 class MatcherScores:
-    """The scores of a trained matcher, which has encoded all relations of the base once."""
+    """The scores of a trained matcher, which has encoded all relations of the base once.
+
+    The relations of its background follow those of the base.
+    """
 
     def __init__(self, model: Matcher, relations: list[str]) -> None:
         if model.tokenizer is None:
@@ -65,7 +68,8 @@ class MatcherScores:
         self.weights = model.config.evidence_weights or OVERLAP_WEIGHTS
         self.no_answer = model.config.answer_weights or OVERLAP_NO_ANSWER
         self._model = model
-        self._relations = self._encode(relations)
+        known = dict.fromkeys([*relations, *model.config.background])
+        self._relations = self._encode(list(known))
 
     @torch.no_grad()
     def score(self, questions: list[str]) -> Float[Tensor, "question relation"]:

@@ -13,6 +13,7 @@ from regard.tracing.assembly.rereading import replaces_earlier
 from regard.tracing.assembly.row_matching import equal_rows, match_rows, near_rows
 from regard.tracing.mask_reading.dense import count_written_keys, describe_dense_mask
 from regard.tracing.recording.options import WatchOptions
+from regard.tracing.recording.pending import PendingObservation
 from regard.tracing.recording.record import CallRecord, RunKey
 
 __all__ = ["CachedKeys", "DecodingRuns", "StepsAtSite", "equal_rows", "near_rows"]
@@ -48,7 +49,7 @@ class StepsAtSite:
             observation.scoring,
             mask=causal(),
             key_count=rows.keys,
-            observation=observation,
+            observed=observation,
             heads=self.options.sites.heads(self.site),
             keys_seen=rows.keys,
             steps=rows.count,
@@ -235,7 +236,7 @@ class DecodingRuns:
         if record.weights is None and earlier.weights is not None and record.scoring is not None:
             # a prompt with rows that see nothing is kept by its weights, later steps by scores
             weights = weigh(record.query, record.key, record.scoring)
-            record = replace(record, weights=weights, scoring=None, observation=None)
+            record = replace(record, weights=weights, scoring=None, observed=None)
         if (record.weights is None) != (earlier.weights is None):
             return None
         if record.is_self_attention:
@@ -377,9 +378,13 @@ def _make_lasting(record: CallRecord, new: int | None = None, **places: Any) -> 
     if value is not None:
         value = _copy_buffer(value) if new is None else _last_keys(value, new)
     if record.weights is not None:
-        return replace(record, key=record.key[:, :, -1:].clone(), value=value, **places)
+        return record.with_fields(key=record.key[:, :, -1:].clone(), value=value, **places)
     key = _copy_buffer(record.key) if new is None else _last_keys(record.key, new)
-    return replace(record, query=_copy_buffer(record.query), key=key, value=value, **places)
+    query, observed = _copy_buffer(record.query), record.observed
+    if isinstance(observed, PendingObservation):
+        # of all keys, which the record of a later step does not keep
+        observed = observed.keep_sides(query, key) if new is None else observed.result()
+    return record.with_fields(query=query, key=key, value=value, observed=observed, **places)
 
 
 def _last_keys(side: Tensor, count: int) -> Tensor:

@@ -103,7 +103,7 @@ def _split_record(record: CallRecord) -> list[CallRecord]:
         scoring = replace(record.scoring, mask=None, offset=keys - 1)
         observed = replace(observation, lse=lse, statistics=Statistics(*numbers), scoring=scoring)
         step = replace(record, query=query, key=key, mask=None, scoring=scoring, key_count=keys)
-        steps.append(replace(step, observation=observed, keys_seen=keys, steps=1))
+        steps.append(replace(step, observed=observed, keys_seen=keys, steps=1))
     return steps
 
 
@@ -134,7 +134,7 @@ def stack_records(records: list[CallRecord], rows: Sequence[BatchRows]) -> CallR
         query=torch.cat([step.query for step in steps], dim=2),
         key=torch.cat([step.key for step in steps], dim=2),
         scoring=replace(last.scoring, mask=mask, bias=_stack_biases(records, rows), offset=0),
-        observation=_stack_observations(steps),
+        observed=_stack_observations(steps),
     )
 
 
@@ -168,7 +168,7 @@ def select_rows(record: CallRecord, rows: BatchRows) -> CallRecord:
         query=record.query[index],
         key=record.key[index],
         weights=None if record.weights is None else record.weights[index],
-        observation=observation,
+        observed=observation,
         value=None if record.value is None else record.value[index],
         gradient_slot=GradientSlot(None if gradient is None else gradient[index]),
         edits=tuple(replace(edit, weights=edit.weights[index]) for edit in record.edits),

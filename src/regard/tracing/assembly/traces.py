@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import overload
 
 import torch
@@ -56,6 +57,44 @@ class LazyTraces(Sequence[Trace]):
         if trace is None:
             trace = self._made[number] = self._make(number)
         return trace
+
+
+class PendingTraces(Sequence[Trace]):
+    """The traces of a block, put together when they are first asked for."""
+
+    def __init__(self, make: Callable[[], Sequence[Trace]]) -> None:
+        self._make: Callable[[], Sequence[Trace]] | None = make
+        self._made: Sequence[Trace] = ()
+
+    def __len__(self) -> int:
+        return len(self._traces())
+
+    @overload
+    def __getitem__(self, index: int) -> Trace: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Trace]: ...
+    def __getitem__(self, index: int | slice) -> Trace | Sequence[Trace]:
+        return self._traces()[index]
+
+    def _traces(self) -> Sequence[Trace]:
+        if self._make is not None:
+            self._made = self._make()
+            self._make = None  # with the records, whose tensors are in the traces now
+        return self._made
+
+
+def assemble_later(
+    runs: list[list[CallRecord]], form: WeightsForm, info: BlockInfo
+) -> Sequence[Trace]:
+    """`assemble`, most of it when the traces are first read; what the caller did wrong fails now.
+
+    Records are stacked for every trace that is read, and many blocks are watched without reading.
+    """
+    if not runs or info.labels is not None:
+        return assemble(runs, form, info)
+    for run in runs:
+        _check_heads(run[0])
+    return PendingTraces(partial(assemble, runs, form, info))
 
 
 def assemble(runs: list[list[CallRecord]], form: WeightsForm, info: BlockInfo) -> Sequence[Trace]:

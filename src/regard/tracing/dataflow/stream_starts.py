@@ -14,6 +14,7 @@ Positions are no tokens: they belong to what they are added to, whichever comes 
 from collections.abc import Callable
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from regard.tracing.dataflow.edges import find_nodes
@@ -153,5 +154,7 @@ class StreamStarts:
 
 
 def _storage(tensor: Tensor) -> int:
-    """The identity of the memory that a tensor is a view of; 0 for classes that may have none."""
-    return int(tensor.untyped_storage()._cdata) if type(tensor) is Tensor else 0
+    """The identity of the memory that a tensor is a view of; 0 for those that may have none."""
+    if type(tensor) is not Tensor or torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+        return 0
+    return int(tensor.untyped_storage()._cdata)

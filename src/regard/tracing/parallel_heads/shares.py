@@ -107,7 +107,7 @@ def join_shares(record: CallRecord, shares: Sequence[Share]) -> CallRecord:
         weights=joined.get("weights"),
         scoring=scoring,
         mask=mask,
-        observation=_join_observation(record.observation, scoring, joined),
+        observed=_join_observation(record.observation, scoring, joined),
         value=joined.get("value"),
         gradient_slot=GradientSlot(joined["gradient"]) if "gradient" in joined else None,
         projection=_projection_of(joined.get("output")),

@@ -8,8 +8,10 @@ Everything `regard` knows of a call is one value, `record.CallRecord`, that grow
    `huggingface` adds the plain attention of transformers. A softmax that was written by hand has no
    describer: the data flow reports its weights, and `manual_softmax.py` describes the call.
 2. *observed*. `observe_call.py` runs the call with a kernel that computes the context and exact
-   statistics of every row in one pass. `edits.py` holds what a caller may change (`Edit`,
-   `knock_out`, ...), seen through a small public value, `AttentionCall`; `editor.py` applies it.
+   statistics of every row in one pass; a short call runs as the model runs it, and `pending.py`
+   measures it when it is read; `kept_sides.py` copies queries and keys that the model writes to
+   meanwhile. `edits.py` holds what a caller may change (`Edit`, `knock_out`, ...), seen through a
+   small public value, `AttentionCall`; `editor.py` applies it.
    For hand-written calls, `manual_product.py` puts edits into the product of weights and values.
 3. *stacked*. `assembly` joins the records of decoding steps and makes traces of them.
 

@@ -25,26 +25,31 @@ from regard.tracing.recording.editor import (
     edited_weights,
 )
 from regard.tracing.recording.edits import AttentionCall
+from regard.tracing.recording.kept_sides import own_copy
 from regard.tracing.recording.options import WatchOptions
+from regard.tracing.recording.pending import MOST_SCORES, PendingObservation
 from regard.tracing.recording.record import CallRecord, GradientSlot
 
 # for calls that are edited but not recorded
 CONTEXT_ONLY = ObserveOptions(statistics=False, atlas=0)
 
+_BLANK = CallRecord("", None, None, torch.empty(0, 0, 0, 0), torch.empty(0, 0, 0, 0))
+
 
 def describe_call(site: str, tapped: Tapped, streams: StreamNames, windows: int) -> CallRecord:
     """The record of a call that is about to run: its description, and nothing observed yet."""
     scoring = tapped.scoring
-    return CallRecord(
-        site,
-        *streams,
-        tapped.query,
-        tapped.key,
-        _place_queries(tapped, streams),
-        tapped.weights,
-        tapped.mask if scoring is None else scoring.mask,
-        tapped.key.shape[2],
-        windows,
+    return _BLANK.with_fields(
+        site=site,
+        query_stream=streams[0],
+        key_stream=streams[1],
+        query=tapped.query,
+        key=tapped.key,
+        scoring=_place_queries(tapped, streams),
+        weights=tapped.weights,
+        mask=tapped.mask if scoring is None else scoring.mask,
+        key_count=tapped.key.shape[2],
+        windows=windows,
     )
 
 
@@ -125,8 +130,10 @@ def observe_call(
 
     The kernel computes context and statistics in one pass. The model's own function runs instead
     where its result cannot be reproduced: with dropout, where a tap says so, or when the caller
-    asked for `beside`.
+    asked for `beside`. It also runs where the call is short, and is measured when that is read.
     """
+    if not changes and _can_wait(record, tapped, options):
+        return _measure_later(record, tapped, run_original, options)
     original_runs = tapped.dropout > 0 or ((options.beside or tapped.runs_itself) and not changes)
     observation = _observe(record, tapped, options, needs_context=not original_runs)
     context: Tensor | None = None
@@ -156,6 +163,35 @@ def observe_finished_call(
     observation = _observe(record, tapped, options, needs_context=False)
     extras = _find_extras(tapped, options, changes, None, result)
     return _add_observation(record, tapped, observation, options, extras)
+
+
+def _can_wait(record: CallRecord, tapped: Tapped, options: WatchOptions) -> bool:
+    """True if a call is short, and what its statistics follow from is kept anyway."""
+    keep = options.keep
+    if not tapped.is_quick or record.scoring is None or keep.half or keep.weights == "summary":
+        return False
+    batch, heads, queries, keys = record.sizes
+    return batch * heads * queries * keys <= MOST_SCORES
+
+
+def _measure_later(
+    record: CallRecord, tapped: Tapped, run_original: Callable[[], Any], options: WatchOptions
+) -> tuple[Any, CallRecord]:
+    """Run a call as the model runs it, and note what the kernel has to measure when it is read."""
+    assert record.scoring is not None
+    query, key, keep = own_copy(tapped.query), own_copy(tapped.key), options.keep
+    # values play no part without a context, so keys stand in for them and they can be freed
+    call = Call(query, key, key, record.scoring)
+    result = run_original()
+    extras = keep.values or keep.gradients or keep.outputs
+    return result, record.with_fields(
+        **(_find_extras(tapped, options, [], None, result) if extras else {}),
+        query=query,
+        key=key,
+        scoring=call.scoring,
+        observed=PendingObservation(call, options.without_context),
+        heads=options.sites.heads(record.site),
+    )
 
 
 def _observe(
@@ -206,7 +242,7 @@ def _add_observation(
 
     A record has many fields, so it is made once and not once for each of these.
     """
-    query = options.keep.round(tapped.query.detach())
+    query = options.keep.round(own_copy(tapped.query))
     exact = query.dtype == tapped.query.dtype
     if observation is not None:
         lse = observation.lse if exact else observation.lse.float()
@@ -214,13 +250,12 @@ def _add_observation(
         observation = Observation(None, lse, *numbers, observation.scoring)
     if record.scoring is None:
         extras["edits"] = ()  # changed weights of a call that is all weights are in `weights`
-    return replace(
-        record,
+    return record.with_fields(
         **extras,
         query=query,
-        key=options.keep.round(tapped.key.detach()),
+        key=options.keep.round(own_copy(tapped.key)),
         scoring=None if observation is None else observation.scoring,
-        observation=observation,
+        observed=observation,
         heads=options.sites.heads(record.site),
         exact=exact,
     )

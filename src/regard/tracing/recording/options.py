@@ -1,6 +1,7 @@
 """What a caller of `watch` wants: which sites, which numbers, what to keep, what to change."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Literal, get_args
 
 from torch import Tensor
@@ -66,3 +67,8 @@ class WatchOptions:
     keep: Keep = field(default_factory=Keep)
     editor: Editor = field(default_factory=lambda: Editor(None))
     beside: bool = False
+
+    @cached_property
+    def without_context(self) -> ObserveOptions:
+        """What the kernels compute of a call that the model's own function runs."""
+        return replace(self.observe, context=False)

@@ -1,5 +1,6 @@
 """Describes calls of torch's scaled_dot_product_attention: four axes, mask and cache read."""
 
+import math
 from typing import Any
 
 import torch
@@ -64,9 +65,14 @@ def describe_sdpa_arguments(
         weights = _softmax_of_sums(query, key, attn_mask, scale)
         sides = (query, key, value)
         return Tapped(*sides, axes.finish, None, weights, dropout_p, mask, offset, runs_itself=True)
+    # written out, or the kernel would make a second value to put it in
+    scale = 1 / math.sqrt(max(1, query.shape[3])) if scale is None else scale
     scoring = Scoring(scale=scale, mask=mask, bias=bias, offset=offset)
     rows = levelled_rows(attn_mask, len(query))
-    return Tapped(query, key, value, axes.finish, scoring, dropout=dropout_p, levelled_rows=rows)
+    finish = axes.finish
+    return Tapped(
+        query, key, value, finish, scoring, dropout=dropout_p, is_quick=True, levelled_rows=rows
+    )
 
 
 def _softmax_of_sums(

@@ -25,7 +25,7 @@ class SiteChoice:
     def of(cls, sites: SitePatterns) -> "SiteChoice":
         """The choice that a caller wrote as a pattern, several patterns, or heads by pattern."""
         if sites is None:
-            return cls((("*", None),))
+            return _EVERYTHING
         if isinstance(sites, str):
             return cls(((sites, None),))
         if isinstance(sites, Mapping):
@@ -42,10 +42,14 @@ class SiteChoice:
 
     def includes(self, site: str) -> bool:
         """True if a pattern matches the site."""
-        return any(fnmatchcase(site, pattern) for pattern, _ in self.patterns)
+        return self is _EVERYTHING or any(
+            fnmatchcase(site, pattern) for pattern, _ in self.patterns
+        )
 
     def heads(self, site: str) -> tuple[int, ...] | None:
         """The chosen heads of a site, each once; None for all."""
+        if self is _EVERYTHING:
+            return None
         matching = [heads for pattern, heads in self.patterns if fnmatchcase(site, pattern)]
         if any(heads is None for heads in matching):
             return None
@@ -59,6 +63,9 @@ class SiteChoice:
                 raise InputError(
                     f"no site fits {pattern!r}; the model attended at {', '.join(sites)}"
                 )
+
+
+_EVERYTHING = SiteChoice((("*", None),))  # the usual choice, which no site need be compared with
 
 
 def _head_numbers(pattern: str, heads: int | Sequence[int]) -> tuple[int, ...]:

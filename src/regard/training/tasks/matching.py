@@ -12,7 +12,9 @@ from torch import Tensor, nn
 
 from regard.errors import InputError
 from regard.models.matching import Matcher
+from regard.models.nearness import nearness, text_states
 from regard.models.tokenizers import Tokenizer
+from regard.models.transformer.model import Transformer
 from regard.training.batches import Batches, Example
 from regard.training.loop import Metrics
 from regard.training.match_metrics import match_metrics
@@ -23,6 +25,7 @@ from regard.training.tasks.batch import TensorBatch, pad_rows, special_token_id
 SAMPLES = 3  # questions that are reported with each evaluation
 _PAIR = "$A </s> $B:1 </s>:1"
 _OWN = 2  # wrong entries of a question, drawn anew for each batch
+_NEAR_SHARPNESS = 16.0  # of nearness, whose values lie close together
 _SHARED = 16  # entries of other questions in a batch, besides those that are right there
 
 
@@ -30,8 +33,10 @@ class Matching:
     """Questions with entries that answer them, such as relations, and entries that do not.
 
     The loss of a question is the cross-entropy of its right entries among all entries of the batch:
-    those of its own line and, for a Matcher, which scores them at little cost, those of the other
-    questions and some drawn from the whole corpus.
+    those of its own line and, for a model that encodes each text alone, those of the other
+    questions. Such models are a Matcher, which also gets some entries drawn from the whole corpus,
+    and a Transformer with head = "none", a sentence encoder that is trained by nearness
+    (`regard.models.nearness`). Other Transformers read each question with each of its entries.
     """
 
     transformer_settings: ClassVar[dict[str, Any]] = {
@@ -137,10 +142,8 @@ class Matching:
     def loss(self, model: nn.Module, batch: TensorBatch) -> Tensor:
         """The cross-entropy of the right entries of each question, summed over the questions."""
         labels = batch.labels
-        if isinstance(model, Matcher):
-            scores = _match_all(model, batch)
-        else:
-            scores = self._score_pairs(model, batch)
+        scores = _match_all(model, batch)
+        scores = self._score_pairs(model, batch) if scores is None else scores
         right = scores.masked_fill(labels != 1, -math.inf).logsumexp(1)
         return (scores.logsumexp(1) - right).sum()
 
@@ -150,7 +153,7 @@ class Matching:
         scores: list[list[float]] = []
         for start in range(0, len(held_out), 16):
             batch = self._evaluation_batch(held_out[start : start + 16]).to(device)
-            grid = _match_all(model, batch) if isinstance(model, Matcher) else None
+            grid = _match_all(model, batch)
             grid = self._score_pairs(model, batch) if grid is None else grid
             scores += [row[own >= 0].tolist() for row, own in zip(grid, batch.labels, strict=True)]
         # the entries of a line come first, the right ones before the others, without repetition
@@ -224,12 +227,24 @@ def _best(match: Match, scores: list[float]) -> str:
     return _distinct(match)[max(range(len(scores)), key=scores.__getitem__)]
 
 
-def _match_all(model: Matcher, batch: TensorBatch) -> Float[Tensor, "question entry"]:
-    """The scores of all questions and entries of a batch."""
-    inputs = batch.inputs
-    questions = model.encode(inputs["question_ids"], attention_mask=inputs["question_mask"])
-    entries = model.encode(inputs["entry_ids"], attention_mask=inputs["entry_mask"])
-    return model.match(questions, entries).float()
+def _match_all(model: Any, batch: TensorBatch) -> Float[Tensor, "question entry"] | None:
+    """The scores of all questions and entries of a batch; None for a model that reads pairs."""
+    if isinstance(model, Transformer) and model.config.ending != "none":
+        return None
+    asked, entries = (_encode_side(model, batch, side) for side in ("question", "entry"))
+    if isinstance(model, Matcher):
+        return model.match(asked, entries).float()
+    # cosines are close together, and bfloat16 has three digits
+    with torch.autocast(asked.mean.device.type, enabled=False):
+        return _NEAR_SHARPNESS * nearness(asked, entries)
+
+
+def _encode_side(model: Any, batch: TensorBatch, side: str) -> Any:
+    """The questions or the entries of a batch, encoded alone."""
+    ids, mask = (batch.inputs[f"{side}_{name}"] for name in ("ids", "mask"))
+    if isinstance(model, Matcher):
+        return model.encode(ids, attention_mask=mask)
+    return text_states(model(ids, attention_mask=mask).float(), mask.bool())
 
 
 def _real(batch: TensorBatch, name: str, row: int) -> list[int]:
