@@ -29,7 +29,7 @@ from regard.loading.descriptions import ModelDescription, describe_model, find_m
 from regard.loading.devices import find_device
 from regard.loading.loaded_model import LoadedModel, load
 from regard.loading.local_models import cached_models, describe_models_here, find_model_folder
-from regard.loading.pictures import is_picture, page_picture, picture_png, read_picture
+from regard.loading.pictures import is_picture, page_picture, read_picture
 from regard.loading.text_length import fit_text
 
 __all__ = [
@@ -45,6 +45,5 @@ __all__ = [
     "is_picture",
     "load",
     "page_picture",
-    "picture_png",
     "read_picture",
 ]

@@ -8,7 +8,8 @@ from torch import Tensor
 
 from regard.arguments import describe
 from regard.errors import FileError, InputError
-from regard.loading import page_picture, picture_png, read_picture
+from regard.loading import page_picture, read_picture
+from regard.loading.pictures import picture_png
 from regard.types import AttentionMap, Evidence, Trace
 
 __all__ = ["InputPicture", "picture_evidence", "read_input_picture"]

@@ -25,7 +25,7 @@ def recognise(
     image: Any, model: AnyModel | None = ..., *, device: str | None = ..., trace: bool = ...
 ) -> TaskResult: ...
 def recognise(
-    image: Any, model: AnyModel | None = None, *, device: str | None = None, trace: bool = True
+    image: object, model: AnyModel | None = None, *, device: str | None = None, trace: bool = True
 ) -> TaskResult | list[TaskResult]:
     """The class of a picture, with the probability of each class and the trace; a list for a list.
 

@@ -39,7 +39,7 @@ def transcribe(
     **settings: Any,
 ) -> TaskResult: ...
 def transcribe(
-    sound: Any,
+    sound: object,
     model: AnyModel | None = None,
     *,
     device: str | None = None,
