@@ -90,7 +90,8 @@ def test_bad_input_is_refused_in_one_sentence(run, model, arguments, message):
     assert len(result.stderr.splitlines()) == 1
 
 
-def test_without_a_model_the_sentence_says_what_to_name(run):
+def test_without_a_model_the_sentence_says_what_to_name(run, monkeypatch):
+    monkeypatch.setattr("regard.tasks.models.shipped_models", lambda: ())
     result = run("answer", "Who?", "--context", TEXT)
     assert result.exit_code == 2
     assert (
