@@ -37,8 +37,8 @@ def describe_models_here() -> dict[str, list[ModelDescription]]:
     """The models that need no download: the "shipped" ones, and the "cached" ones of the hub.
 
     >>> from regard.loading import describe_models_here
-    >>> [model.name for model in describe_models_here()["shipped"]][0]
-    'en-zh-rnn'
+    >>> "en-zh-rnn" in [model.name for model in describe_models_here()["shipped"]]
+    True
     """
     return {
         "shipped": [describe_model(checkpoint_folder(name), name) for name in shipped_models()],
