@@ -10,17 +10,12 @@ thread is put inside a context that `open_watchers` gives; anywhere else they do
 """
 
 import threading
-import types
 from collections.abc import Callable, Iterator
 from concurrent import futures
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import wraps
 from typing import Any
-
-from torch.overrides import TorchFunctionMode
-
-from regard.tracing.dataflow.rule_table import rule_of
 
 # called in the thread that starts another one: the context for what runs there, None for no context
 Carry = Callable[[], AbstractContextManager[None] | None]
@@ -112,23 +107,3 @@ def _carry_into_pool(submit: Callable[..., Any], carry: Carry) -> Callable[..., 
         return submit(pool, run_inside)
 
     return submit_inside
-
-
-def share_between_threads(mode: TorchFunctionMode) -> None:
-    """Let several threads call a mode, one at a time.
-
-    Only a mode that a second thread inherits has a lock, so that all others need not ask for it.
-    """
-    if "__torch_function__" not in vars(mode):
-        mode.shared_lock = threading.RLock()  # type: ignore[attr-defined]
-        mode.__torch_function__ = types.MethodType(_run_alone, mode)  # type: ignore[method-assign]
-
-
-def _run_alone(
-    mode: Any, function: Any, kinds: Any, args: tuple[Any, ...] = (), kwargs: Any = None
-) -> Any:
-    """Run a torch function while no other thread runs one for the same mode."""
-    if rule_of(function)[0] == "nothing":
-        return function(*args, **kwargs or {})
-    with mode.shared_lock:
-        return type(mode).__torch_function__(mode, function, kinds, args, kwargs)

@@ -16,6 +16,7 @@ records it with its own options, under the names of its own model (`dataflow/ori
 """
 
 import threading
+import types
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
@@ -32,7 +33,7 @@ from torch.overrides import (
 
 from regard.errors import InputError
 from regard.kernels.observe.taps import Describer, Tapped, Unmapped, tap_of
-from regard.tracing.child_threads import follow_into_threads, share_between_threads
+from regard.tracing.child_threads import follow_into_threads
 from regard.tracing.dataflow.checkpoint_recompute import is_backward
 from regard.tracing.dataflow.origin_layers import OpenLayers, layers_of_thread, share_layers
 from regard.tracing.dataflow.origins import tensors_in
@@ -302,3 +303,23 @@ def _replace_mode(mode: TorchFunctionMode, other: TorchFunctionMode | None) -> N
         above.append(top)
     for kept in (*([] if other is None else [other]), *reversed(above)):
         _push_mode(kept)
+
+
+def share_between_threads(mode: TorchFunctionMode) -> None:
+    """Let several threads call a mode, one at a time.
+
+    Only a mode that a second thread inherits has a lock, so that all others need not ask for it.
+    """
+    if "__torch_function__" not in vars(mode):
+        mode.shared_lock = threading.RLock()  # type: ignore[attr-defined]
+        mode.__torch_function__ = types.MethodType(_run_alone, mode)  # type: ignore[method-assign]
+
+
+def _run_alone(
+    mode: Any, function: Any, kinds: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+) -> Any:
+    """Run a torch function while no other thread runs one for the same mode."""
+    if rule_of(function)[0] == "nothing":
+        return function(*args, **kwargs or {})
+    with mode.shared_lock:
+        return type(mode).__torch_function__(mode, function, kinds, args, kwargs)
