@@ -338,8 +338,12 @@ class Watcher(TorchFunctionMode):
             windows=self._windows or record.windows,
         )
         self.attended[record.site] = None
-        record = self.products.complete(self._note_padding(record))
+        assert record.weights is not None
+        weights = record.weights.detach()  # a tensor of our own, whose memory may be exchanged
+        record = self.products.complete(self._note_padding(record.with_fields(weights=weights)))
         if self.options.sites.includes(record.site):
+            assert record.weights is not None
+            self.kept_sides.add(record.weights)
             self.runs.add(record)
 
     @property

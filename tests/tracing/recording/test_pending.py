@@ -191,3 +191,24 @@ def test_tensors_without_memory_of_their_own_may_be_written_to() -> None:
     sides.save((torch.eye(3).to_sparse(),), {})
     sides.save((torch.eye(3, device="meta"),), {"out": side})
     assert side.shape == (1, 1, 3, 4)
+
+
+def test_weights_that_are_overwritten_after_their_product_are_kept() -> None:
+    class ByHand(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.embed = nn.Embedding(31, 24)
+
+        def forward(self, ids: Tensor) -> Tensor:
+            x = self.embed(ids)
+            weights = (x @ x.mT / 24**0.5).softmax(-1)
+            context = weights @ x
+            weights.zero_()
+            return context
+
+    model, ids = ByHand(), torch.randint(31, (2, 7))
+    with torch.no_grad(), regard.watch(model) as seen:
+        model(ids)
+        x = model.embed(ids)
+    weights = (x @ x.mT / 24**0.5).softmax(-1)
+    torch.testing.assert_close(seen[1].maps[0].weights(0), weights[1])

@@ -1,4 +1,4 @@
-"""Copies kept queries and keys before the model writes to their memory.
+"""Copies kept queries, keys and weights before the model writes to their memory.
 
 Records keep queries and keys as they are, without a copy, because few models write to them again::
 
@@ -66,15 +66,15 @@ def own_copy(side: Tensor) -> Tensor:
 
 
 class KeptSides:
-    """The queries and keys that the records of a block keep, by the memory that they share."""
+    """Queries, keys and weights that the records of a block keep, by the memory that they share."""
 
     def __init__(self) -> None:
         self._new: list[weakref.ref[Tensor]] = []  # not yet looked up
         self._by_memory: dict[int, list[weakref.ref[Tensor]]] = {}
 
-    def add(self, query: Tensor, key: Tensor) -> None:
-        """Keep watch over the sides of a record."""
-        self._new += (weakref.ref(query), weakref.ref(key))
+    def add(self, *sides: Tensor) -> None:
+        """Look after tensors of a record, which are none of the model's own objects."""
+        self._new += map(weakref.ref, sides)
 
     def save(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         """Copy the sides that share memory with tensors that are about to be written to."""
