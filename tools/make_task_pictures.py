@@ -20,9 +20,20 @@ FAQ = (
     ("Where is the office?", "In the old harbour, next to the ferry."),
     ("When are you open?", "From nine to five, except on Sundays."),
 )
+READING = {
+    "en": (
+        "Who wrote the first program?",
+        "Charles Babbage designed the engine in 1837. The first program for it was written by Ada "
+        "Lovelace, who translated an article about it.",
+    ),
+    "zh": (
+        "中国科学院的总部设在哪里？",
+        "中国科学院成立于1949年11月1日，总部设在北京，是中国自然科学的最高学术机构。",
+    ),
+}
 
 
-def answered() -> TaskResult:
+def answer_from_base() -> TaskResult:
     """The answer from a base of questions with answers."""
     with TemporaryDirectory() as folder:
         base = Path(folder) / "faq.tsv"
@@ -30,14 +41,16 @@ def answered() -> TaskResult:
         return regard.answer("I forgot my password.", base=base, device="cpu")
 
 
-RESULTS: dict[str, Callable[[], TaskResult]] = {
-    "classify": lambda: regard.classify(
+# Each takes the language of the page that the picture is for; most show one text in both.
+RESULTS: dict[str, Callable[[str], TaskResult]] = {
+    "classify": lambda _: regard.classify(
         "The actors are good, the story is terrible.", device="cpu"
     ),
-    "topic": lambda: regard.classify("央行宣布下调存款准备金率", task="topic", device="cpu"),
-    "answer": answered,
-    "summarise": lambda: regard.summarise(ABSTRACT, device="cpu"),
-    "translate": lambda: regard.translate("I love you", device="cpu"),
+    "topic": lambda _: regard.classify("央行宣布下调存款准备金率", task="topic", device="cpu"),
+    "reading": lambda language: regard.answer(*READING[language], device="cpu"),
+    "answer": lambda _: answer_from_base(),
+    "summarise": lambda _: regard.summarise(ABSTRACT, device="cpu"),
+    "translate": lambda _: regard.translate("I love you", device="cpu"),
 }
 
 
@@ -45,8 +58,8 @@ def main() -> None:
     """Draw the pictures that are named, or all."""
     with TemporaryDirectory() as folder:
         for name in sys.argv[1:] or RESULTS:
-            result = RESULTS[name]()
             for language, ending in (("en", ""), ("zh", ".zh")):
+                result = RESULTS[name](language)
                 large = regard.view(result, language=language).save(Path(folder) / "large.png")
                 shrunk(large, PLACE / f"task-{name}{ending}.png")
 

@@ -88,8 +88,13 @@ def trials() -> list[Trial]:
         ),
         Trial(("classify", "I love you"), "positive"),
         Trial(("classify", "да"), "is in another language", code=2),
+        # no model of these is shipped, and their extras are not there
+        Trial(("recognise", "--help"), "--model"),
         Trial(("recognise", "cat.png"), "name one with --model", code=2),
+        Trial(("transcribe", "--help"), "--model"),
         Trial(("transcribe", "talk.wav"), "name one with --model", code=2),
+        Trial(("answer", "Who wrote it?", "--context", "Ada wrote it."), "Ada"),
+        Trial(("classify", "央行宣布下调存款准备金率", "--task", "topic"), "finance"),
         Trial(("summarise", "We present a parser that reads text."), ""),
         Trial(
             ("answer", "who", "--context", "I love you", "--model", "reader", "--must-answer"),

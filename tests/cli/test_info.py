@@ -68,7 +68,7 @@ def test_a_cached_name_is_a_model_too(run, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("gone", "no file, folder or model 'gone' here; the models are answers-en, en-zh-rnn"),
+        ("gone", "no file, folder or model 'gone' here; the models are answers-en, answers-zh"),
         ("en-zh-transfomer", "did you mean 'en-zh-transformer'? The models are answers-en"),
         ("I love you", "'I love you' is a text and no model; for example: regard info love.trace"),
         ("text.txt", "is no trace"),

@@ -11,7 +11,7 @@ import pytest
         (["look", "a", "-m", "x"], "the nearest is --model."),
         (
             ["--model", "x", "look"],
-            "of regard look, regard classify, regard answer, regard summarise, regard translate an",
+            "of regard look, regard classify, regard answer, regard summarise, regard recognise, regard",
         ),
         (["train", "a", "--qqqqq"], "regard train has --set, --tensorboard, --lang"),
     ],

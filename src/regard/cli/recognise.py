@@ -39,7 +39,7 @@ class RecogniseOptions(TaskOptions):
 @options.named_model
 @task_options
 def recognise(**arguments: Any) -> None:
-    """Give each picture a class, and show where on it the class was seen.
+    """Give each picture a class, and show where it was seen.
 
     PICTURE is an image file. --model is an image classifier of Hugging Face (ViT, ConvNeXt, ResNet,
     ...) or one of ours, a folder or a name on the hub; no model is shipped yet.

@@ -224,14 +224,13 @@ def _write_picture(result: "TaskResult", options: TaskOptions) -> None:
     from regard.views import view
 
     assert options.out is not None
-    if result.evidence is None:
+    if all(window.trace is None for window in result.windows):
         print_text(
             to_json_text(result.to_json())
             if options.as_json
             else _format_line(result, options.lang)
         )
-        if all(window.trace is None for window in result.windows):
-            raise InputError(_no_picture(result))
+        raise InputError(_no_picture(result))
     view(result, language=options.lang).save(options.out)
 
 
