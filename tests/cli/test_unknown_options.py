@@ -11,7 +11,7 @@ import pytest
         (["look", "a", "-m", "x"], "the nearest is --model."),
         (
             ["--model", "x", "look"],
-            "of regard look, regard classify, regard answer, regard summarise, regard recognise, regard",
+            "of regard look, regard classify, regard answer, regard summarise, regard recognise, ",
         ),
         (["train", "a", "--qqqqq"], "regard train has --set, --tensorboard, --lang"),
     ],
