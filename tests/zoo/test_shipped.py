@@ -98,6 +98,8 @@ def test_the_story_teller_ends_its_stories():
     [
         ("This movie is wonderful.", "sentiment", "positive"),
         ("What a waste of time and money.", "sentiment", "negative"),
+        ("这家店太坑了,再也不来了", "sentiment", "negative"),
+        ("还不错,下次再来", "sentiment", "positive"),
         ("Shares of the chip maker fell after it cut its forecast.", "topic", "Business"),
         ("The striker scored twice in the final of the cup.", "topic", "Sports"),
         ("国足主场不敌韩国队", "topic", "sports"),
