@@ -12,7 +12,7 @@ from regard.studies import SentencePair, word_attention
 
 MOST = 12_000_000  # bytes of one model
 TRUNK, ADAPTED = 24_000_000, 2_500_000  # of a trunk that several share, and of each of those
-ALL = 68_000_000  # and of all together
+ALL = 70_000_000  # and of all together
 TRANSLATORS = ["en-zh-rnn", "en-zh-transformer"]
 
 
@@ -98,6 +98,8 @@ def test_the_story_teller_ends_its_stories():
     [
         ("This movie is wonderful.", "sentiment", "positive"),
         ("What a waste of time and money.", "sentiment", "negative"),
+        ("这家店太坑了,再也不来了", "sentiment", "negative"),
+        ("还不错,下次再来", "sentiment", "positive"),
         ("Shares of the chip maker fell after it cut its forecast.", "topic", "Business"),
         ("The striker scored twice in the final of the cup.", "topic", "Sports"),
         ("国足主场不敌韩国队", "topic", "sports"),
