@@ -143,6 +143,7 @@ def test_control_c_ends_a_running_command_with_130(spawn, tmp_path):
     os.mkfifo(pipe)
     process = spawn("-m", "regard", "explain", "a b", "--vectors", str(pipe))
     writer = _writer(pipe)
+    time.sleep(0.5)  # until it waits in a read, where Python hears the signal at once
     process.send_signal(signal.SIGINT)
     output, errors = process.communicate(timeout=60)
     os.close(writer)

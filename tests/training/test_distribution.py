@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch import nn
 
+from process_groups import run_with_children
 from regard.errors import FileError, RegardError
 from regard.training import distribution
 from regard.training.checkpoints import checkpoints
@@ -25,10 +26,14 @@ def run(
     folder.mkdir(exist_ok=True)
     script = [str(TESTS / "training/processes.py"), str(folder), sharing, str(steps), str(dying)]
     start = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
+    if dying:
+        # torchrun ends the other processes as soon as it sees one die; on a busy machine that may
+        # be before they have printed why they stop
+        start.append("--monitor-interval=5")
     command = [sys.executable, *(start if processes > 1 else []), *script]
     path = os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")])
     settings = os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "COVERAGE_CORE": ""}
-    return subprocess.run(command, env=settings, capture_output=True, text=True, timeout=300)
+    return run_with_children(command, settings)
 
 
 def losses(folder: Path) -> list[float]:

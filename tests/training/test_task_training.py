@@ -2,13 +2,13 @@
 
 import json
 import os
-import subprocess
 import sys
 
 import pytest
 import torch
 
 import regard
+from process_groups import run_with_children
 from regard.errors import InputError
 from regard.models import Transformer, from_pretrained
 from regard.training.recipe_file import load_recipe
@@ -213,9 +213,7 @@ def last_loss(folder, processes):
     path = recipe(folder, "classification", MODELS["recurrent"], steps=7, tokens=64)
     path.write_text(path.read_text().replace("tokens = 256\n", ""))
     settings = os.environ | {"OMP_NUM_THREADS": "1", "COVERAGE_CORE": ""}
-    done = subprocess.run(
-        [*command, str(path), "--quiet"], env=settings, capture_output=True, text=True, timeout=300
-    )
+    done = run_with_children([*command, str(path), "--quiet"], settings)
     assert done.returncode == 0, done.stderr
     events = map(json.loads, (folder / "run" / "log.jsonl").read_text().splitlines())
     return [event["loss"] for event in events if event["event"] == "stepped"][-1]

@@ -2,13 +2,13 @@
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 from shutil import rmtree
 
 import pytest
 
+from process_groups import run_with_children
 from regard.errors import FileError, InputError, UnknownNameError
 from regard.files import exclusive_lock
 from regard.models import from_pretrained
@@ -236,7 +236,7 @@ def test_two_processes_go_on_with_shared_weights_and_write_the_model(
     changes = ["--set", "plan.steps=3", "--set", "plan.sharing=fsdp"]
     command = [sys.executable, *start, "-m", "regard", "train", str(recipe), *changes]
     settings = os.environ | {"OMP_NUM_THREADS": "1", "COVERAGE_CORE": ""}
-    done = subprocess.run(command, env=settings, capture_output=True, text=True, timeout=300)
+    done = run_with_children(command, settings)
     assert done.returncode == 0, done.stderr
     assert "the model is in" in done.stdout
     assert from_pretrained(recipe.parent / "run" / "model").config.tie_embeddings

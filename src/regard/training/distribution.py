@@ -5,6 +5,7 @@ return at once. With DDP each process holds the whole model; with FSDP2 it holds
 weight.
 """
 
+import gc
 import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -108,6 +109,9 @@ def process_group(device: str | torch.device | None = None) -> Iterator[World]:
     dist.init_process_group("nccl" if own_device.type == "cuda" else "gloo")
     try:
         yield World(rank, size, own_device)
+        # DDP stands in a cycle of references. Collected later, it would take the last reference to
+        # the group with it, whose threads then wait for the interpreter that waits for them.
+        gc.collect()
     finally:
         dist.destroy_process_group()
 

@@ -2,12 +2,12 @@
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from process_groups import run_with_children
 from regard.errors import InputError, RegardError
 from regard.studies.survey import run as module
 from regard.studies.survey.files import from_json
@@ -35,7 +35,7 @@ def shared(folder, processes=2, stopping=0, dying=0, sharded=False):
     path = os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")])
     settings = os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "COVERAGE_CORE": ""}
     command = [sys.executable, *start, *script]
-    return subprocess.run(command, env=settings, capture_output=True, text=True, timeout=300)
+    return run_with_children(command, settings)
 
 
 def alone(texts=TEXTS * 3, **settings):
@@ -136,5 +136,6 @@ def test_a_model_that_is_sharded_by_fsdp_is_surveyed_as_the_whole_one(tmp_path):
     assert done.returncode == 0, done.stderr
     for rank in (0, 1):
         # gathered shards lie at other addresses than whole parameters, and the float32 products of
-        # the model itself may then be summed in another order
-        same(found(tmp_path, rank), alone(UNEVEN), relative_error=1e-6)
+        # the model itself may then be summed in another order; the spread of a number that is the
+        # same for all examples is nothing but their rounding
+        same(found(tmp_path, rank), alone(UNEVEN), relative_error=1e-6, absolute_error=1e-6)

@@ -29,14 +29,14 @@ def survey(numbers=None, sites=("h.0", "h.1")):
     return Survey(MEASURES, found, count, 2, {"odd": "it is scripted"})
 
 
-def same(found, whole, relative_error=1e-12):
+def same(found, whole, relative_error=1e-12, absolute_error=1e-12):
     """The same rows, up to the last digits."""
     for row, expected in zip(found.rows, whole.rows, strict=True):
         for name, value in expected.items():
             number = isinstance(value, float)
-            assert row[name] == (pytest.approx(value, rel=relative_error) if number else value), (
-                name
-            )
+            if number:
+                value = pytest.approx(value, rel=relative_error, abs=absolute_error)
+            assert row[name] == value, name
 
 
 def test_there_is_a_row_for_each_head_of_each_site():
