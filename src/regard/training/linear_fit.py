@@ -27,7 +27,7 @@ def fit_linear_logits(
 
     `texts` are ids; s is 1 for texts of the class and -1 for others, z the logit. The bias is not
     regularised. With a table of its own the pairs that occur twice are chosen, the most frequent
-    first, and each feature is scaled by its inverse document frequency: most of so many are rare,
+    first, and each feature is scaled by its inverse document frequency: most of them are rare,
     and a rare one says more about its text.
     """
     if linear.own_pairs:

@@ -62,7 +62,7 @@ class InputWindow:
     """A part of the input that the model read in one run: its characters, and the trace of the run.
 
     An input that fits into the model's context is one window. Of a sound, start and stop are
-    milliseconds. The trace is None if none was asked for.
+    milliseconds. The trace is None after trace=False.
     """
 
     start: int

@@ -28,7 +28,7 @@ class ClassifierConfig(Config):
     the `labels` classes, or empty if they have none. `pairs` is the number of pairs of neighbouring
     tokens with a vector of their own; `token_dropout` the share of tokens hidden in training.
     `linear` is the weight of the logits of a linear classifier over tokens and pairs, 0 for none.
-    Its pairs are the same, or with `linear_pairs` so many of its own.
+    Its pairs are the same, or `linear_pairs` pairs of its own.
     """
 
     vocab: int = 8000

@@ -1,7 +1,7 @@
 """What the kernel has still to measure of a short call: it is measured when it is first read.
 
 A record keeps queries and keys anyway, so a call that is cheap to repeat runs as the model runs it,
-and its statistics wait until somebody reads them. Measuring at once costs more than the call where
+and its statistics are computed when read. Measuring at once costs more than the call where
 inputs are short, and many records are never read::
 
     result = F.scaled_dot_product_attention(query, key, value)     the model's own
