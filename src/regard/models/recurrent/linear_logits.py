@@ -27,7 +27,7 @@ class LinearLogits(nn.Module):
     """The sum of a number for each token and pair, over the root of their count, and a bias.
 
     It is fitted by itself (`regard.training.linear_fit`), not by gradient steps: its parameters
-    have no gradient. With `own_pairs` it has a table of that many pairs, else it has the `pairs` of a
+    have no gradient. With `own_pairs` it has a table of its own pairs, else it has the `pairs` of a
     PairEmbedding.
 
     >>> import torch
